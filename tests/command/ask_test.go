@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -22,7 +23,7 @@ func TestAskTellsTheHolder(t *testing.T) {
 		"written": take(t, rwlock.New(s, "written", nil).Write()).Asked(),
 		"string":  take(t, setlock.New(s, "string", nil)).Asked(),
 	} {
-		await(t, "somebody listens", func() bool {
+		kit.Await(t, "somebody listens", func() bool {
 			return len(srv.Strs(t, "PUBSUB", "CHANNELS", "holdfast_asked:{"+name+"}")) == 1
 		})
 		assert.Equal(t, name+": asked 1 holder; clients that listen for that: 1\n", ok(t, srv, "ask", name))

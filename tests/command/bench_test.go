@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -65,10 +66,10 @@ func TestBenchIsInterrupted(t *testing.T) {
 		srv.Do(t, "CONFIG", "RESETSTAT")
 		cmd := command(t, srv, nil, "bench", "--time", "50s")
 		require.NoError(t, cmd.Start())
-		await(t, "work", func() bool { return srv.CommandStats(t)["exists"] > 0 })
+		kit.Await(t, "work", func() bool { return srv.CommandStats(t)["exists"] > 0 })
 		require.NoError(t, cmd.Process.Signal(signal))
 		require.Error(t, cmd.Wait())
 		require.Equal(t, code, cmd.ProcessState.ExitCode())
-		await(t, "an end without remains", func() bool { return len(srv.Keyspace(t)) == 0 })
+		kit.Await(t, "an end without remains", func() bool { return len(srv.Keyspace(t)) == 0 })
 	}
 }

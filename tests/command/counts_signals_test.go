@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -29,7 +30,7 @@ func TestLatchAndSemaphoreInterrupted(t *testing.T) {
 				append(strings.Fields(line), "--timeout", "30s", "--redis", "redis://"+p.Addr())...)}
 			r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 			require.NoError(t, r.cmd.Start())
-			await(t, "it has asked", func() bool { return rules[0].Count()+rules[1].Count()+rules[2].Count() > 0 })
+			kit.Await(t, "it has asked", func() bool { return rules[0].Count()+rules[1].Count()+rules[2].Count() > 0 })
 			require.NoError(t, r.cmd.Process.Signal(sig))
 			require.Equal(t, 128+int(sig), r.end(t), "%s: %s", line, &r.stderr)
 			require.Equal(t, unknown, r.stderr.Len() > 0, "%s: %s", line, &r.stderr)
@@ -44,7 +45,7 @@ func TestLatchDownIsInterruptedByASignal(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Do(t, "SET", "gate", "100000000")
 	r := start(t, srv, "latch", "down", "gate", "-n", "100000000", "--timeout", "50s")
-	await(t, "it counts", func() bool { return srv.Str(t, "GET", "gate") != "100000000" })
+	kit.Await(t, "it counts", func() bool { return srv.Str(t, "GET", "gate") != "100000000" })
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 143, r.end(t), "%s", &r.stderr)
 	require.Regexp(t, `after \d+ of 100000000 times: `, r.stderr.String())
@@ -61,7 +62,7 @@ func TestDemoInterruptedBySignals(t *testing.T) {
 		var out, stderr log
 		cmd.Stdout, cmd.Stderr = &out, &stderr
 		require.NoError(t, cmd.Start())
-		await(t, "it plays", func() bool { return strings.Contains(out.String(), "the lease is") })
+		kit.Await(t, "it plays", func() bool { return strings.Contains(out.String(), "the lease is") })
 		require.NoError(t, cmd.Process.Signal(sig))
 		require.Error(t, cmd.Wait())
 		require.Equal(t, 128+int(sig), cmd.ProcessState.ExitCode())

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -278,7 +279,7 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 		}
 		waiting <- err
 	}()
-	await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{kept}") == 1 })
+	kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{kept}") == 1 })
 	expect(t, examine(t, srv, nil), "waiters", "ok", "no fair lock has waiters whose process is gone")
 	leave()
 	require.ErrorIs(t, <-waiting, context.Canceled)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -142,17 +143,17 @@ func replicate(t testing.TB, cluster *redistest.Cluster, master *redistest.Serve
 	require.NoError(t, err)
 	replica.Do(t, "CLUSTER", "MEET", host, port)
 	id := master.Str(t, "CLUSTER", "MYID")
-	await(t, "the replica", func() bool {
+	kit.Await(t, "the replica", func() bool {
 		_, err := replica.Try("CLUSTER", "REPLICATE", id)
 		return err == nil
 	})
 	for _, n := range cluster.Nodes {
-		await(t, "a cluster that knows the replica", func() bool {
+		kit.Await(t, "a cluster that knows the replica", func() bool {
 			slots, err := n.Try("CLUSTER", "SLOTS")
 			return err == nil && strings.Contains(fmt.Sprint(slots), replica.Addr()[len(host)+1:])
 		})
 	}
-	await(t, "a replica in step", func() bool {
+	kit.Await(t, "a replica in step", func() bool {
 		return strings.Contains(replica.Str(t, "INFO", "replication"),
 			"master_link_status:up")
 	})
@@ -205,7 +206,7 @@ func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
 		expect(t, found, "topology", "fail", dead.Addr()+", the master of slots "+slots+", does not answer")
 		expect(t, found, "clocks", "ok", "the clocks of 2 servers agree")
 		expect(t, found, "sessions", "note", "could not be found out")
-		await(t, "a cluster that knows",
+		kit.Await(t, "a cluster that knows",
 			func() bool { return strings.Contains(srv.Str(t, "CLUSTER", "INFO"), "cluster_state:fail") })
 	}
 }

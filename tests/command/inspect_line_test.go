@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -24,7 +25,7 @@ func line(t testing.TB, srv *redistest.Server, of func(s *holdfast.Session) *rlo
 				_ = h.Release()
 			}
 		}()
-		await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", key) > int64(i) })
+		kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", key) > int64(i) })
 	}
 }
 
@@ -50,7 +51,7 @@ func TestLsAndShowTheLineOfALock(t *testing.T) {
 				id, _, _ := strings.Cut(text, " ")
 				ids = append(ids, id)
 			}
-			await(t, "all tell who they are", func() bool {
+			kit.Await(t, "all tell who they are", func() bool {
 				o := shown(t, srv, name)
 				return len(o.Waiters) == 3 && o.Waiters[0].Process != nil && o.Waiters[2].Process != nil
 			})
@@ -75,7 +76,7 @@ func TestLsAndShowTheLineOfALock(t *testing.T) {
 			assert.Contains(t, text, "wait outside the line\n")
 
 			ok(t, srv, "unlock", "--yes", name)
-			await(t, "all had it", func() bool { return srv.Int(t, "EXISTS", name, c.key) == 0 })
+			kit.Await(t, "all had it", func() bool { return srv.Int(t, "EXISTS", name, c.key) == 0 })
 			assert.Error(t, holder.Release())
 		})
 	}
@@ -97,7 +98,7 @@ func TestLsAndShowTheQueueOfAFairLock(t *testing.T) {
 						_ = h.Release()
 					}
 				}()
-				await(t, "a waiter that a release may hand the lock to", func() bool {
+				kit.Await(t, "a waiter that a release may hand the lock to", func() bool {
 					scores := srv.Strs(t, "ZRANGE", "holdfast_fair_alive:"+mapped, "0", "-1", "WITHSCORES")
 					return strings.Count(strings.Join(scores, " "), ".") == n+1
 				})
@@ -184,9 +185,9 @@ func TestShowTheLineOfASemaphore(t *testing.T) {
 			require.NoError(t, acquire())
 			for i := range 2 {
 				go func() { _ = acquire() }()
-				await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{pool}") > int64(i) })
+				kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{pool}") > int64(i) })
 			}
-			await(t, "all tell who they are", func() bool {
+			kit.Await(t, "all tell who they are", func() bool {
 				o := shown(t, srv, "pool")
 				return len(o.Waiters) == 2 && o.Waiters[0].Process != nil && o.Waiters[1].Process != nil
 			})

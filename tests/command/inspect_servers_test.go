@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -124,11 +125,11 @@ func TestLsAndShowACluster(t *testing.T) {
 	assert.Len(t, listed(t, asked, "job:1*"), 11)
 	fair := shown(t, asked, "fair")
 	assert.Len(t, fair.Waiters, 1)
-	await(t, "the session tells who it is", func() bool { return shown(t, asked, "job:3").Holders[0].Process != nil })
+	kit.Await(t, "the session tells who it is", func() bool { return shown(t, asked, "job:3").Holders[0].Process != nil })
 
 	waiting := start(t, asked, "wait", "job:7", "-w", "30")
 	channel := "redisson_lock__channel:{job:7}"
-	await(t, "wait listens", func() bool { return shown(t, asked, "job:7").Listening[channel] > 0 })
+	kit.Await(t, "wait listens", func() bool { return shown(t, asked, "job:7").Listening[channel] > 0 })
 	ok(t, asked, "unlock", "--yes", "job:7")
 	require.Equal(t, 0, waiting.end(t))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -68,7 +69,7 @@ func (x *terminal) sees() string {
 
 func (x *terminal) awaits(t *testing.T, text string) {
 	t.Helper()
-	await(t, fmt.Sprintf("%q on the terminal", text), func() bool { return strings.Contains(x.sees(), text) })
+	kit.Await(t, fmt.Sprintf("%q on the terminal", text), func() bool { return strings.Contains(x.sees(), text) })
 }
 
 func (x *terminal) types(t *testing.T, text string) {

@@ -158,7 +158,7 @@ func queue(t testing.TB, srv *redistest.Server, s *holdfast.Session, name string
 				_ = h.Release()
 			}
 		}()
-		await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{"+name+"}") > int64(i) })
+		kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{"+name+"}") > int64(i) })
 	}
 }
 
@@ -196,7 +196,7 @@ func TestLsAndShowEveryKind(t *testing.T) {
 		"fair":      "fairlock",
 		"semaphore": "semaphore|latch", "latch": "semaphore|latch", "permits": "expirable",
 	}
-	await(t, "the session tells who it is",
+	kit.Await(t, "the session tells who it is",
 		func() bool { return srv.Int(t, "EXISTS", "holdfast_session:{"+s.ID()+"}") == 1 })
 	names := listed(t, srv)
 	assert.Len(t, names, len(kinds))
@@ -331,7 +331,7 @@ func TestShowABarrier(t *testing.T) {
 		_, err := parties[0].Await(t.Context())
 		passed <- err
 	}()
-	await(t, "an arrival", func() bool {
+	kit.Await(t, "an arrival", func() bool {
 		b := shown(t, srv, "stages").Barrier
 		return b != nil && b.Generation == 1 && b.Arrived == 1
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -54,7 +55,7 @@ func TestUnlockWakesTheNext(t *testing.T) {
 		}
 		got <- err
 	}()
-	await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{fair}") == 1 })
+	kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{fair}") == 1 })
 	ok(t, srv, "unlock", "-y", "fair")
 	require.NoError(t, <-got)
 }

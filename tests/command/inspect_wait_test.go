@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -48,7 +49,7 @@ func (r *running) end(t testing.TB) int {
 // listens waits until somebody listens on the channel.
 func listens(t testing.TB, srv *redistest.Server, channel string) {
 	t.Helper()
-	await(t, "somebody listens on "+channel, func() bool {
+	kit.Await(t, "somebody listens on "+channel, func() bool {
 		reply, _ := srv.Do(t, "PUBSUB", "NUMSUB", channel).([]any)
 		return len(reply) == 2 && reply[1] != int64(0)
 	})
@@ -125,7 +126,7 @@ func TestWaitEnds(t *testing.T) {
 		require.NoError(t, r.cmd.Process.Signal(sig))
 		assert.Equal(t, 128+int(sig), r.end(t))
 		assert.Empty(t, r.stderr.String())
-		await(t, "nobody listens", func() bool {
+		kit.Await(t, "nobody listens", func() bool {
 			reply, _ := srv.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{x}").([]any)
 			return reply[1] == int64(0)
 		})

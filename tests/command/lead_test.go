@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/leader"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -38,7 +39,7 @@ func (j *job) term(word string) int64 {
 // candidates waits until so many wait behind the leader.
 func candidates(t testing.TB, s *holdfast.Session, n int) {
 	t.Helper()
-	await(t, strconv.Itoa(n)+" candidates", func() bool {
+	kit.Await(t, strconv.Itoa(n)+" candidates", func() bool {
 		all, err := leader.Candidates(t.Context(), s, election)
 		require.NoError(t, err)
 		return len(all) == n
@@ -51,7 +52,7 @@ func TestLeadersFollowEachOther(t *testing.T) {
 	s := open(t, srv, &holdfast.Options{Anonymous: true})
 	first := stand(t, srv, election, "-c", leads)
 	term := first.term("leads")
-	await(t, "a record", func() bool {
+	kit.Await(t, "a record", func() bool {
 		l, err := leader.Current(t.Context(), s, election)
 		require.NoError(t, err)
 		return l.Term == term && strings.HasPrefix(l.Label, "holdfast lead: ")
@@ -71,7 +72,7 @@ func TestLeadersFollowEachOther(t *testing.T) {
 	l, err := leader.Current(t.Context(), s, election)
 	require.NoError(t, err)
 	require.Zero(t, l)
-	await(t, "the end of the record", func() bool { return free(t, srv, "holdfast_leader:{"+election+"}") })
+	kit.Await(t, "the end of the record", func() bool { return free(t, srv, "holdfast_leader:{"+election+"}") })
 
 	// One that waits gives up at a signal.
 	held := stand(t, srv, election, "-c", leads)

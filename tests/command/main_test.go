@@ -124,15 +124,6 @@ func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast
 	return s
 }
 
-// await waits until holds returns true.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); {
-		require.True(t, time.Now().Before(end), "not in time: %s", what)
-		<-time.After(10 * time.Millisecond)
-	}
-}
-
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, `^holdfast version \S+\n$`, ok(t, nil, "version"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -71,7 +72,7 @@ func (u *typist) sees(text string) {
 			u.t.Logf("the screen: %q", u.screen.String())
 		}
 	}()
-	await(u.t, "on the screen: "+text, func() bool {
+	kit.Await(u.t, "on the screen: "+text, func() bool {
 		screen := u.screen.String() // only once, because it grows meanwhile
 		_, after, found := strings.Cut(screen[u.seen:], text)
 		if found {
@@ -190,7 +191,7 @@ func TestTerminalStopsAndGoesOn(t *testing.T) {
 		u.sees("got:two")
 		u.types(ctrlD)
 		u.sees("end")
-		await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+		kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 	}
 }
 
@@ -203,7 +204,7 @@ func TestTerminalIsLeftForTooLong(t *testing.T) {
 	u.sees("ready")
 	u.types(ctrlZ)
 	u.sees("Stopped")
-	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 	u.types("fg; echo code=$?\n")
 	u.sees("code=79")
 	require.NotContains(t, u.screen.String(), "end\r")
@@ -234,7 +235,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	u.sees("ready")
 	forceUnlock(t, srv, "x")
 	u.sees("stopping the command")
-	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 	u.types("echo co'd'e=$?; stty -a\n")
 	u.sees("code=79")
 	u.sees(" icanon")
@@ -248,5 +249,5 @@ func TestTerminalHangsUp(t *testing.T) {
 	u.types("$HF run x -- " + script(t, echoes) + "\n")
 	u.sees("ready")
 	require.NoError(t, u.shell.Kill())
-	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 }

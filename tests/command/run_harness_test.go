@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -156,7 +157,7 @@ func (j *job) code() int {
 // said waits until stderr contains the text.
 func (j *job) said(text string) {
 	j.t.Helper()
-	await(j.t, "stderr has "+text, func() bool { return strings.Contains(j.stderr.String(), text) })
+	kit.Await(j.t, "stderr has "+text, func() bool { return strings.Contains(j.stderr.String(), text) })
 }
 
 func (j *job) signal(sig syscall.Signal) {
@@ -167,7 +168,7 @@ func (j *job) signal(sig syscall.Signal) {
 // guard returns the process id of the job's guard.
 func (j *job) guard() (pid int) {
 	j.t.Helper()
-	await(j.t, "there is a guard", func() bool {
+	kit.Await(j.t, "there is a guard", func() bool {
 		files, _ := filepath.Glob("/proc/[0-9]*/stat")
 		for _, file := range files {
 			text, _ := os.ReadFile(file)

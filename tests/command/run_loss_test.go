@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -121,7 +122,7 @@ func TestRunLosesItsServer(t *testing.T) {
 			j.readies(3)
 			// It has just been renewed, so the end of the lease on the server is known.
 			pttl := srv.Int(t, "PTTL", "x")
-			await(t, "renewed", func() bool {
+			kit.Await(t, "renewed", func() bool {
 				before := pttl
 				pttl = srv.Int(t, "PTTL", "x")
 				return pttl > before
@@ -186,12 +187,12 @@ func TestRunOutlastsARestart(t *testing.T) {
 	j := begin(t, srv, "--lease", "6s", "--grace", "1s", "x", "--", "sh", "-c", "echo ready; read go; exit 4")
 	j.readies(1)
 	srv.Restart()
-	await(t, "what it has on disk", func() bool {
+	kit.Await(t, "what it has on disk", func() bool {
 		_, err := srv.Try("PTTL", "x")
 		return err == nil
 	})
 	before := srv.Int(t, "PTTL", "x")
-	await(t, "renewed", func() bool { return srv.Int(t, "PTTL", "x") > before })
+	kit.Await(t, "renewed", func() bool { return srv.Int(t, "PTTL", "x") > before })
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 4, j.code(), j.stderr.String())
 }
@@ -205,7 +206,7 @@ func TestRunKilled(t *testing.T) {
 	j.signal(syscall.SIGKILL)
 	require.NotContains(t, j.gone(), "told")
 	<-j.ended
-	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 }
 
 // If its guard is killed as well, at least the command itself does not stay.
@@ -261,7 +262,7 @@ func TestRunStoppedAfterItsGuard(t *testing.T) {
 	j.readies(1)
 	renewed := func() (end time.Time) { // and the guard has been told
 		last := srv.Int(t, "PTTL", "x")
-		await(t, "renewed", func() bool {
+		kit.Await(t, "renewed", func() bool {
 			before := last
 			last = srv.Int(t, "PTTL", "x")
 			return last > before
@@ -289,7 +290,7 @@ func TestRunKilledWhileItsGuardIsStopped(t *testing.T) {
 	guard := j.guard()
 	require.NoError(t, syscall.Kill(guard, syscall.SIGSTOP))
 	j.signal(syscall.SIGKILL)
-	await(t, "the lease is over", func() bool { return free(t, srv, "x") })
+	kit.Await(t, "the lease is over", func() bool { return free(t, srv, "x") })
 	require.NoError(t, syscall.Kill(guard, syscall.SIGCONT))
 	j.gone()
 }
@@ -302,7 +303,7 @@ func TestRunKilledByItsGuard(t *testing.T) {
 	j := begin(t, srv, "--lease", "3s", "x", "--", "sh", "-c", "echo ready; read go")
 	j.readies(1)
 	guard := j.guard()
-	await(t, "it was killed", func() bool {
+	kit.Await(t, "it was killed", func() bool {
 		for _, step := range []struct {
 			signal syscall.Signal
 			pause  time.Duration
@@ -337,7 +338,7 @@ func TestRunStoppedWithoutItsGuard(t *testing.T) {
 	j.readies(3)
 	require.NoError(t, syscall.Kill(j.guard(), syscall.SIGKILL))
 	j.signal(syscall.SIGSTOP)
-	await(t, "the lease is over", func() bool { return free(t, srv, "x") })
+	kit.Await(t, "the lease is over", func() bool { return free(t, srv, "x") })
 	j.signal(syscall.SIGCONT)
 	j.gone()
 	require.Equal(t, 79, j.code())

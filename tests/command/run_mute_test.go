@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -63,7 +64,7 @@ func TestRunNoForkIsEndedBeforeTheCommand(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		srv := redistest.Start(t)
 		j, listen := beginMute(t, srv, "--verbose", "-F", "--lease", "1h", "x", "--", "echo", "ran")
-		await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
+		kit.Await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
 		<-time.After(100 * time.Millisecond) // its message about that is read by nobody
 		j.signal(sig)
 		<-time.After(50 * time.Millisecond) // time for the signal to arrive
@@ -82,7 +83,7 @@ func TestRunNestedIsEndedBeforeTheCommand(t *testing.T) {
 	before := srv.CommandStats(t)
 	around := `HOLDFAST_RUNS=[{"name":"eA==","kind":"lock","owner":"` + hold.ID() + `"}]`
 	j, listen := beginMuteWith(t, srv, []string{around}, "--verbose", "x", "--", "echo", "ran")
-	await(t, "it has asked for the run around it", func() bool {
+	kit.Await(t, "it has asked for the run around it", func() bool {
 		now := srv.CommandStats(t)
 		return now["hgetall"]+now["evalsha"]+now["eval"] > before["hgetall"]+before["evalsha"]+before["eval"]
 	})
@@ -101,7 +102,7 @@ func TestRunNoForkLosesTheLockBeforeTheCommand(t *testing.T) {
 	srv := redistest.Start(t)
 	j, listen := beginMute(t, srv, "--verbose", "-F", "--lease", "500ms", "x", "--", "echo", "ran")
 	defer listen()
-	await(t, "it has had the lock", func() bool { return srv.CommandStats(t)["hset"] > 0 })
+	kit.Await(t, "it has had the lock", func() bool { return srv.CommandStats(t)["hset"] > 0 })
 	require.Empty(t, j.gone())
 	require.Equal(t, 79, j.code())
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -37,7 +38,7 @@ func TestRunInterruptedInsideARun(t *testing.T) {
 	srv.Do(t, "CLIENT", "PAUSE", "60000", "WRITE") // this includes scripts
 	around := `HOLDFAST_RUNS=[{"name":"eA==","kind":"lock","owner":"somebody:1"}]`
 	j := beginWith(t, srv, []string{around}, "x", "--", "echo", "ran")
-	await(t, "it asks for the run around it", func() bool {
+	kit.Await(t, "it asks for the run around it", func() bool {
 		return strings.Contains(srv.Str(t, "CLIENT", "LIST"), "cmd=evalsha")
 	})
 	j.signal(syscall.SIGTERM)
@@ -94,7 +95,7 @@ func TestRunLosesTheLockBeforeTheCommand(t *testing.T) {
 	srv := redistest.Start(t)
 	j, listen := beginMute(t, srv, "--lease", "1s", "--verbose", "x", "--", "echo", "ran")
 	left := int64(0)
-	await(t, "a renewal: it knows that it has the lock", func() bool {
+	kit.Await(t, "a renewal: it knows that it has the lock", func() bool {
 		last := left
 		left = srv.Int(t, "PTTL", "x")
 		return last > 0 && (left > last || left < 0) // or it is lost already: the command does not begin either
@@ -151,7 +152,7 @@ func TestRunWaitsForAnotherUser(t *testing.T) {
 	require.Equal(t, "there\n", there)
 
 	require.NoError(t, j.stdin.Close())
-	await(t, "holdfast says why it waits", func() bool { return strings.Contains(j.stderr.String(), "another user's") })
+	kit.Await(t, "holdfast says why it waits", func() bool { return strings.Contains(j.stderr.String(), "another user's") })
 	require.EqualValues(t, 1, srv.Int(t, "EXISTS", "x"))
 	require.NoError(t, in.Close())
 	_ = left.Wait() // holdfast may have killed sudo

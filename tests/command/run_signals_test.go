@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -129,7 +130,7 @@ func TestRunDoesNotGiveBackForLongAfterASignal(t *testing.T) {
 	srv.Pause()
 	t.Cleanup(srv.Resume)
 	require.NoError(t, j.stdin.Close())
-	await(t, "the command's end", func() bool { return syscall.Kill(pid, 0) != nil })
+	kit.Await(t, "the command's end", func() bool { return syscall.Kill(pid, 0) != nil })
 	began := time.Now()
 	for ended := false; !ended; { // a signal before holdfast knows of the end is for the command
 		require.Less(t, time.Since(began), 4*time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -135,7 +136,7 @@ func TestRunTellsWhatItRuns(t *testing.T) {
 	j := begin(t, srv, "--lease", "2s", "x", "--", "sh", "-c", "echo ready; read go; exit 0 # secret")
 	j.readies(1)
 	hold := rlock.New(open(t, srv, nil), "x", nil)
-	await(t, "the holder has told of itself", func() bool {
+	kit.Await(t, "the holder has told of itself", func() bool {
 		holders, err := hold.Holders(t.Context())
 		return err == nil && len(holders) == 1 && holders[0].Label == "holdfast run: sh" &&
 			holders[0].PID == j.cmd.Process.Pid
@@ -163,7 +164,7 @@ func TestRunNamesHoldersAsShowDoes(t *testing.T) {
 		name := "held by " + flag
 		j := begin(t, srv, flag, "--lease", "60s", name, "--", "sh", "-c", "echo ready; read go")
 		j.readies(1)
-		await(t, "the holder has told of itself",
+		kit.Await(t, "the holder has told of itself",
 			func() bool { return strings.Contains(ok(t, srv, "show", name), "(holdfast run: sh)") })
 		r := run(t, srv, nil, "run", "-n", want, "--verbose", name, "--", "true")
 		by := strings.Split(ok(t, srv, "ls", name), "\t")[2]
@@ -292,7 +293,7 @@ func TestRunKeepsOthersOutForAtLeastSoLong(t *testing.T) {
 	}
 	r := run(t, srv, nil, "run", "--at-least", "20ms", "--lease", "1s", "short", "--", "sleep", "0.1")
 	require.Zero(t, r.code, r.stderr)
-	await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "short") == 0 })
+	kit.Await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "short") == 0 })
 	r = run(t, srv, nil, "run", "--at-least", "1ms", "short", "--", "true")
 	require.Equal(t, 64, r.code)
 	require.Contains(t, r.stderr, "--at-least is 1ms, must be at least 10ms")
@@ -311,11 +312,11 @@ func TestRunMayBeTakenOver(t *testing.T) {
 	require.Equal(t, 143, attempt("kill $$").code)
 	killed := command(t, srv, nil, "run", "--take-over", "--at-least", "1h", "--lease", "2s", "job", "--", "sleep", "60")
 	require.NoError(t, killed.Start())
-	await(t, "the command", func() bool { return srv.Int(t, "EXISTS", "job") == 1 })
+	kit.Await(t, "the command", func() bool { return srv.Int(t, "EXISTS", "job") == 1 })
 	require.Less(t, srv.Int(t, "PTTL", "job"), int64(2001), "nothing but the lease keeps others out meanwhile")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
-	await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "job") == 0 })
+	kit.Await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "job") == 0 })
 
 	began := time.Now()
 	require.Zero(t, attempt("sleep 0.1").code)

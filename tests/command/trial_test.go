@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/drill"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -123,7 +124,7 @@ func TestTrialOfACluster(t *testing.T) {
 	away.Pause()
 	paused := time.Now()
 	tr.until(t, " of 15 locks")
-	await(t, "an outage of two seconds", func() bool { return time.Since(paused) > 2*time.Second })
+	kit.Await(t, "an outage of two seconds", func() bool { return time.Since(paused) > 2*time.Second })
 	away.Resume()
 	tr.until(t, "all locks can be taken again")
 	r := tr.end(t)
@@ -177,12 +178,12 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 	tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "6")
 	session := open(t, srv, nil)
 	var name string
-	await(t, "the long lock", func() bool {
+	kit.Await(t, "the long lock", func() bool {
 		name = taken(t, srv, "lock-long")
 		return name != ""
 	})
 	fenced := func() bool { return taken(t, srv, "fenced") != "" }
-	await(t, "a fencing token", fenced)
+	kit.Await(t, "a fencing token", fenced)
 	holder := func() (h holdfast.Holder) {
 		all, err := rlock.New(session, name, nil).Holders(t.Context())
 		require.NoError(t, err)
@@ -192,7 +193,7 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 		return h
 	}
 	var first holdfast.Holder
-	await(t, "a holder that is stopped", func() bool {
+	kit.Await(t, "a holder that is stopped", func() bool {
 		if first = holder(); first.PID == 0 {
 			return false
 		}
@@ -204,8 +205,8 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 		return false
 	})
 	srv.Do(t, "FLUSHALL")
-	await(t, "a second holder", func() bool { h := holder(); return h.ID != "" && h.ID != first.ID })
-	await(t, "a fencing token again", fenced) // those who waited for the stopped process have to look for themselves
+	kit.Await(t, "a second holder", func() bool { h := holder(); return h.ID != "" && h.ID != first.ID })
+	kit.Await(t, "a fencing token again", fenced) // those who waited for the stopped process have to look for themselves
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGCONT))
 	tr.until(t, "was told that it has lost lock-long")
 	r := tr.end(t)
@@ -232,7 +233,7 @@ func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
 	srv := redistest.Start(t)
 	tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "2")
 	session := open(t, srv, nil)
-	await(t, "a process that can be killed", func() bool {
+	kit.Await(t, "a process that can be killed", func() bool {
 		name := taken(t, srv, "lock-long")
 		if name == "" {
 			return false

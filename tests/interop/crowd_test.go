@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -87,7 +88,7 @@ func requireCrowd(t *testing.T, sort kind) {
 	<-done
 	t.Log("most permits in use at once:", most.Load())
 	users := []permits{golang.permits(t, f, sort, "s"), java.permits(t, f, sort, "s")}
-	await(t, "what was forgotten comes back", func() bool { return users[1].free(t) == crowdPermits })
+	kit.Await(t, "what was forgotten comes back", func() bool { return users[1].free(t) == crowdPermits })
 	requirePermits(t, crowdPermits, 0, "the end", users...)
 	require.Equal(t, map[string]redistest.Value{
 		"inside": {Type: "string", Content: "0"},

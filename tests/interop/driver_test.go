@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -82,7 +83,7 @@ func TestDriverInterrupts(t *testing.T) {
 	client.Thread(t, "holder").Object(interop.RLock, "x").Do(t, "lock")
 	waiter := client.Thread(t, "waiter")
 	waiting := waiter.Object(interop.RLock, "x").Start("lockInterruptibly")
-	await(t, "the waiter listens", func() bool {
+	kit.Await(t, "the waiter listens", func() bool {
 		reply := server.Do(t, "PUBSUB", "NUMSUB", lockChannel("x"))
 		return reply.([]any)[1].(int64) == 1
 	})
@@ -99,7 +100,7 @@ func TestDriverKnowsWhoSleeps(t *testing.T) {
 	holder.Object(interop.RLock, "x").Do(t, "lock")
 	require.False(t, waiter.Asleep(t), "a thread without work")
 	waiting := waiter.Object(interop.RLock, "x").Start("lock")
-	await(t, "the waiter sleeps", func() bool { return waiter.Asleep(t) })
+	kit.Await(t, "the waiter sleeps", func() bool { return waiter.Asleep(t) })
 	holder.Object(interop.RLock, "x").Do(t, "unlock")
 	waiting.OK(t)
 	require.False(t, waiter.Asleep(t))

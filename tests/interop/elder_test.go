@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -341,7 +342,7 @@ func requireServed(t *testing.T, server *redistest.Server, inOrder []contender) 
 			}
 			served <- err
 		}()
-		await(t, "one more", func() bool {
+		kit.Await(t, "one more", func() bool {
 			return server.Int(t, "HLEN", "x")+server.Int(t, "LLEN", fairQueueOfX) == int64(i+1)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/entry"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // entryKinds are what an entry has, by the halves of its read-write lock.
@@ -220,7 +221,7 @@ func TestJavaComputesUnderTheLockOfTheEntry(t *testing.T) {
 			hold, err := lock.TryLock(t.Context())
 			require.NoError(t, err)
 			computing := thread.Object(interop.Map, "users").Start(call[0].(string), call[1:]...)
-			await(t, "Java waits for the lock", func() bool { return thread.Asleep(t) })
+			kit.Await(t, "Java waits for the lock", func() bool { return thread.Asleep(t) })
 			select {
 			case <-computing.Done():
 				t.Fatal("it computed what another has locked")

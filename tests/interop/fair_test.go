@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -86,7 +87,7 @@ func requireOrder(t *testing.T, k kind, entrants []entrant) {
 		<-a.done
 		require.ErrorIs(t, a.err, errGaveUp)
 	}
-	await(t, "those who left are out of the queue", func() bool { return len(f.queue(t, name)) == len(entered) })
+	kit.Await(t, "those who left are out of the queue", func() bool { return len(f.queue(t, name)) == len(entered) })
 	require.Equal(t, entered, f.queue(t, name))
 	requireListed(t, f, name, entered)
 
@@ -146,7 +147,7 @@ func TestFairWaiterKeepsItsPlace(t *testing.T) {
 
 			require.False(t, other.tryLock(t, 0))
 			require.False(t, holder.tryLock(t, 100*time.Millisecond))
-			await(t, "who gave up has left the queue", func() bool { return len(f.queue(t, "x")) == 1 })
+			kit.Await(t, "who gave up has left the queue", func() bool { return len(f.queue(t, "x")) == 1 })
 			behind, id := f.enter(t, "x", other.start)
 			require.Equal(t, append(queue, id), f.queue(t, "x"))
 			require.Equal(t, queue[0], must(fairlock.New(f.session, "x", nil).Waiters(t.Context()))(t)[0].ID)
@@ -275,7 +276,7 @@ func requireGoldenStates(t *testing.T, k kind, holds, waits language) {
 	a := f.wait(t, w, "fl")
 	u2 := f.queue(t, "fl")[0]
 	if waits.name == golang.name {
-		await(t, "that a release may hand it the lock", func() bool {
+		kit.Await(t, "that a release may hand it the lock", func() bool {
 			return strings.Contains(f.server().Str(t, "ZSCORE", fairAlive, u2), ".")
 		})
 	}

@@ -42,7 +42,7 @@ func (f *fleet) line(t *testing.T, n int, name string) (waiters []*goOwner, atte
 	for range n {
 		w := newGoUser(holdfast.NewOwner(t.Context()), f.another(t), plain, name)
 		waiters, attempts = append(waiters, w), append(attempts, w.start())
-		await(t, "it stands in the line", func() bool {
+		kit.Await(t, "it stands in the line", func() bool {
 			return f.server().Int(t, "LLEN", wire.Line(name)) == int64(len(waiters))
 		})
 	}
@@ -73,7 +73,7 @@ func TestJavaSeesAGrant(t *testing.T) {
 	require.Positive(t, ttl)
 	require.LessOrEqual(t, ttl, grantLease.Milliseconds())
 	requireMonitorException(t, lock.Try(t, "unlock").Err)
-	await(t, "the first renewal", func() bool { return lock.Do(t, "remainTimeToLive").Int() > grantLease.Milliseconds() })
+	kit.Await(t, "the first renewal", func() bool { return lock.Do(t, "remainTimeToLive").Int() > grantLease.Milliseconds() })
 	require.True(t, waiter.held(t))
 
 	a := newJavaUser(f.client.Thread(t, "waiter"), plain, "x")
@@ -145,7 +145,7 @@ func TestJavaDiesBeforeALine(t *testing.T) {
 // first is the attempt that is granted before the others are.
 func first(t *testing.T, attempts []*attempt) (i int) {
 	t.Helper()
-	await(t, "one has the lock", func() bool {
+	kit.Await(t, "one has the lock", func() bool {
 		i = slices.IndexFunc(attempts, func(a *attempt) bool {
 			select {
 			case <-a.done:

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -169,7 +170,7 @@ func TestLatchSetAgainBehindJavasBack(t *testing.T) {
 	g.countDown(t)
 	require.True(t, g.trySet(t, 1))
 	sleepy.Resume()
-	await(t, "the waiter rests", func() bool {
+	kit.Await(t, "the waiter rests", func() bool {
 		before := f.gets(t)
 		for range 100 { // far longer than a look takes
 			if !thread.Asleep(t) {
@@ -209,7 +210,7 @@ func TestLatchIsDeleted(t *testing.T) {
 			patient, hasty := java.gate(t, f, "l").(*javaGate), java.gate(t, f, "l").(*javaGate)
 			inJava := f.waitAt(t, "l", patient)
 			timed := hasty.object.Start("await", some)
-			await(t, "the other thread sleeps", func() bool { return hasty.thread.Asleep(t) })
+			kit.Await(t, "the other thread sleeps", func() bool { return hasty.thread.Asleep(t) })
 
 			require.True(t, deleter.remove(t))
 			inGo.await(t, promptly)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // A name means the same keys and the same channel to both sides, whatever its characters, and whatever a name mapper
@@ -137,7 +139,7 @@ func requireSharedSeveral(t *testing.T, f *fleet, c cell, lock string) {
 // awaitMembers waits until each of the keys is there, with so many owners: a RedLock does not wait for the last ones.
 func (f *fleet) awaitMembers(t *testing.T, owners int64, keys []string) {
 	t.Helper()
-	await(t, "the members are as they should be", func() bool {
+	kit.Await(t, "the members are as they should be", func() bool {
 		for _, key := range keys {
 			for _, node := range f.homesOf(t, key) {
 				if node.Int(t, "HLEN", key) != owners {

@@ -6,22 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
-
-// await polls until something that Redis can be asked about is so.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not after 30 s: %s", what)
-		}
-	}
-}
 
 // scriptStats are the lines of INFO commandstats that count scripts, and those among them that were not known.
 var scriptStats = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+),.*failed_calls=(\d+)`)
@@ -65,7 +55,7 @@ func (f *fleet) enter(t *testing.T, mapped string, start func() *attempt) (a *at
 	t.Helper()
 	before := f.queue(t, mapped) // some of whom may give up meanwhile
 	a = start()
-	await(t, "the waiter stands in the queue", func() bool {
+	kit.Await(t, "the waiter stands in the queue", func() bool {
 		if queue := f.queue(t, mapped); len(queue) > 0 {
 			id = queue[len(queue)-1]
 		}
@@ -104,7 +94,7 @@ func (f *fleet) wait(t *testing.T, w waiter, mapped string) *attempt {
 	} else {
 		a = w.start()
 	}
-	await(t, "the waiter sleeps", func() bool {
+	kit.Await(t, "the waiter sleeps", func() bool {
 		sharded, plain := f.listeners(t, channel)
 		return (sharded+plain > 0 || f.stands(t, mapped)) && f.scripts(t) >= before+2 && w.asleep(t)
 	})
@@ -140,7 +130,7 @@ func (f *fleet) waitPolling(t *testing.T, w waiter, mapped string) *attempt {
 	t.Helper()
 	before := f.scripts(t)
 	a := w.start()
-	await(t, "the waiter polls", func() bool { return f.scripts(t) >= before+5 })
+	kit.Await(t, "the waiter polls", func() bool { return f.scripts(t) >= before+5 })
 	sharded, plain := f.listeners(t, lockChannel(mapped))
 	require.Zero(t, sharded+plain, "a lock that polls has subscribed")
 	requireWaiting(t, a)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -276,7 +277,7 @@ func TestPermitsExpire(t *testing.T) {
 			permit = a.acquire(t, 1, time.Hour)[0]
 			require.True(t, java.expirable(t, f, c.name).(*javaExpirable).object.Do(t, "expire", brief).Bool())
 		}
-		await(t, "the semaphore is gone", func() bool {
+		kit.Await(t, "the semaphore is gone", func() bool {
 			return f.server().Int(t, "EXISTS", c.name, permitsKey(c.name)) == 0
 		})
 		requirePermits(t, 0, 0, "gone", a, b)

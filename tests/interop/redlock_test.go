@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -48,11 +49,11 @@ func TestRedLockGoesToTheMajority(t *testing.T) {
 			o.unlock(t)
 
 			next := single[(i+1)%len(single)]
-			await(t, "the next server has it back", func() bool { return next.tryLock(t, 0) })
+			kit.Await(t, "the next server has it back", func() bool { return next.tryLock(t, 0) })
 			requireBusy(t, o)
 			requireBusy(t, rival)
 			single[i].unlock(t)
-			await(t, "two servers have it back", func() bool { return o.tryLock(t, 0) })
+			kit.Await(t, "two servers have it back", func() bool { return o.tryLock(t, 0) })
 			requireBusy(t, rival)
 			o.unlock(t)
 			next.unlock(t)
@@ -110,7 +111,7 @@ func TestRedLockSurvivesAServer(t *testing.T) {
 				for range 2 {
 					before := f.scripts(t)
 					a := other.start()
-					await(t, "the other side asks", func() bool { return f.scripts(t) > before })
+					kit.Await(t, "the other side asks", func() bool { return f.scripts(t) > before })
 					requireWaiting(t, a)
 					holder.unlock(t)
 					a.await(t, looks) // Java waits for the answer of one that hangs

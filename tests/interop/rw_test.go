@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -259,7 +260,7 @@ func TestRWKilledReaderFallsOut(t *testing.T) {
 				a := f.wait(t, w, "x")
 				victim.Kill()
 				require.Positive(t, f.server().Int(t, "PTTL", readHold("x", id, 1)))
-				await(t, "the dead reader's hold is gone",
+				kit.Await(t, "the dead reader's hold is gone",
 					func() bool { return f.server().Int(t, "EXISTS", readHold("x", id, 1)) == 0 })
 
 				holders = must(reading.golang(f.sessions, "x", 0).Holders(t.Context()))(t)

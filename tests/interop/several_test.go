@@ -115,7 +115,7 @@ func (f *fleet) requireKeys(t *testing.T, count int, names ...string) {
 // awaitKeys waits until that is so: whoever needs most servers does not wait for the rest.
 func (f *fleet) awaitKeys(t *testing.T, count int, names ...string) {
 	t.Helper()
-	await(t, fmt.Sprintf("on each server %d holds of each of %q", count, names), func() bool {
+	kit.Await(t, fmt.Sprintf("on each server %d holds of each of %q", count, names), func() bool {
 		return !slices.ContainsFunc(f.nodes, func(node *redistest.Server) bool {
 			return !assert.ObjectsAreEqual(heldAs(t, node, count, names), state(t, node))
 		})
@@ -302,7 +302,7 @@ func (f *fleet) requireMembers(t *testing.T, lock string, holder owner, count in
 	for name := range strings.SplitSeq(lock, ", ") {
 		for _, session := range f.sessions {
 			inspector := plain.golang([]*holdfast.Session{session}, name, 0)
-			await(t, "the last server counts as well", func() bool {
+			kit.Await(t, "the last server counts as well", func() bool {
 				holders := must(inspector.Holders(t.Context()))(t)
 				return count == 0 && len(holders) == 0 || len(holders) == 1 && holders[0].Count == count
 			})

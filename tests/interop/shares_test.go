@@ -69,7 +69,7 @@ func (r processRace) run(t *testing.T) (ofGo, ofJava int, late time.Duration) {
 		racers = append(racers, worker.Start(t, func(line string) { ready <- line }, "racer",
 			server.Addr(), path, strconv.Itoa(i), r.work.String()))
 	}
-	await(t, "all processes", func() bool { return len(ready) == r.golang })
+	kit.Await(t, "all processes", func() bool { return len(ready) == r.golang })
 	var calls []*interop.Call
 	for range r.java {
 		lock := connect(t, sharedJava(t), server).Thread(t, "racer").Object(interop.RLock, "x")

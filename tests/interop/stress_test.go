@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -84,7 +85,7 @@ func TestMixedStress(t *testing.T) {
 	victims := []*stressProcess{start(java.name, victim, false), start(golang.name, nil, false)}
 	progress := func() {
 		for _, p := range victims {
-			await(t, "the first grant of "+p.plan.Process, func() bool { return p.grants() > 0 })
+			kit.Await(t, "the first grant of "+p.plan.Process, func() bool { return p.grants() > 0 })
 		}
 	}
 	kills := 0
@@ -144,7 +145,7 @@ func TestMixedStress(t *testing.T) {
 
 	// What the dead have left ends with its lease, and their places in the queue when somebody looks.
 	require.Equal(t, stressSizes["semaphore"], must(pool.AvailablePermits(t.Context()))(t))
-	await(t, "the permits of the dead", func() bool {
+	kit.Await(t, "the permits of the dead", func() bool {
 		return must(permits.AvailablePermits(t.Context()))(t) == stressSizes["expirable"]
 	})
 	require.Less(t, time.Since(stopped), stressLease+2*time.Second)
@@ -157,7 +158,7 @@ func TestMixedStress(t *testing.T) {
 		require.NoError(t, hold.Release())
 	}
 	for _, srv := range append(others, server) {
-		await(t, "the end of all leases", func() bool { return len(stressRemains(t, srv)) == 0 })
+		kit.Await(t, "the end of all leases", func() bool { return len(stressRemains(t, srv)) == 0 })
 	}
 	t.Logf("all was as before %v after the end", time.Since(stopped).Round(time.Millisecond))
 }

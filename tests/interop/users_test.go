@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // Semaphores and latches have no owners: who uses one is a language, which in Java has a thread of its own. What cannot
@@ -83,7 +84,7 @@ func (f *fleet) waitOn(t *testing.T, channel string, w sleeper, start func() *at
 	t.Helper()
 	before := f.scripts(t)
 	a := start()
-	await(t, "the waiter sleeps", func() bool {
+	kit.Await(t, "the waiter sleeps", func() bool {
 		sharded, plain := f.listeners(t, channel)
 		return sharded+plain > 0 && w.asleep(t, f.scripts(t)-before)
 	})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // A release by one side wakes the other by its message: every time, as nothing else wakes it so soon, and mostly in no
@@ -89,7 +91,7 @@ func (f *fleet) pushes(t *testing.T, client rueidis.Client) time.Duration {
 		_ = client.Do(t.Context(), client.B().Blpop().Key("list").Timeout(10).Build()).Error()
 		woken <- time.Now()
 	}()
-	await(t, "the client waits", func() bool {
+	kit.Await(t, "the client waits", func() bool {
 		return strings.Contains(f.server().Str(t, "INFO", "clients"), "blocked_clients:1")
 	})
 	pushed := time.Now()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -199,7 +200,7 @@ func requireSameLease(t *testing.T, f *fleet, key string, owners ...owner) {
 // steadily waits until what is read of leases is right: it need not be if a renewal comes in between.
 func steadily(t *testing.T, what string, look func() bool) {
 	t.Helper()
-	await(t, what, look)
+	kit.Await(t, what, look)
 }
 
 // shrinking reports whether there is a lease, and nobody who looked at it saw more of it than the one before.

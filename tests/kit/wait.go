@@ -18,17 +18,23 @@ func SleepUntil(until time.Time) { <-time.After(time.Until(until)) }
 // Await waits until holds returns true; what names that in the failure.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	AwaitFor(t, 20*time.Second, what, holds)
+	AwaitFor(t, 30*time.Second, what, holds)
 }
 
 // AwaitFor is Await for up to the time d.
 func AwaitFor(t testing.TB, d time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
+	for began := time.Now(); !holds(); Pause(began) {
+		if time.Since(began) > d {
 			t.Fatalf("%s: not within %v", what, d)
 		}
 	}
+}
+
+// Pause passes the time between two looks. It gets longer the longer a test has waited: a look costs the machine, on
+// which other tests wait at the same time.
+func Pause(began time.Time) {
+	time.Sleep(min(2*time.Millisecond+time.Since(began)/20, 20*time.Millisecond))
 }
 
 // Within receives from c or fails the test.

@@ -61,8 +61,7 @@ func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfas
 
 // until waits until holds returns true for any of the servers. Waiters must not get their lock in the meantime.
 func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan kit.Result) {
-	end := time.Now().Add(20 * time.Second)
-	for ; !slices.ContainsFunc(w.servers, holds); time.Sleep(2 * time.Millisecond) {
+	for began := time.Now(); !slices.ContainsFunc(w.servers, holds); kit.Pause(began) {
 		w.ok(denied(w.log))
 		for _, c := range waiting {
 			select {
@@ -71,7 +70,7 @@ func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, wai
 			default:
 			}
 		}
-		if time.Now().After(end) {
+		if time.Since(began) > 20*time.Second {
 			w.ok(fmt.Errorf("%s: not in time", what))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -122,16 +123,6 @@ func remaining(t *testing.T, srv *redistest.Server) time.Duration {
 	return time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond
 }
 
-// await waits until holds is true; what says of what.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
 // pass waits for a moment.
 func pass(until time.Time) { <-time.After(time.Until(until)) }
 
@@ -147,7 +138,7 @@ func begin(t *testing.T, srv *redistest.Server, m mutex) *wait {
 	t.Helper()
 	srv.ResetStats(t)
 	w := beginToWait(m)
-	await(t, "somebody who waits", func() bool {
+	kit.Await(t, "somebody who waits", func() bool {
 		select {
 		case err := <-w.done:
 			t.Fatalf("it did not wait: %v", err)

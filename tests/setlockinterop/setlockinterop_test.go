@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -153,7 +154,7 @@ func TestNeitherTouchesTheOthersLock(t *testing.T) {
 			act   func()
 		}{
 			"expired": {400 * time.Millisecond, func() {
-				await(t, "the lease's end", func() bool { return srv.Int(t, "EXISTS", "x") == 0 })
+				kit.Await(t, "the lease's end", func() bool { return srv.Int(t, "EXISTS", "x") == 0 })
 			}},
 			"deleted": {long, func() { srv.Do(t, "DEL", "x") }}, // while the holder believes in it
 		}
@@ -271,7 +272,7 @@ func TestTheirLockIsAdoptedAndRenewed(t *testing.T) {
 		// Who has the same token can still do everything, and our renewals take nothing of it back.
 		require.NoError(t, m.extend(long))
 		deadline := hold.Deadline()
-		await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
+		kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
 		requireLock(t, srv, token, long)
 
 		require.NoError(t, hold.Release())
