@@ -152,7 +152,9 @@ func TestRunWaitsForAnotherUser(t *testing.T) {
 	require.Equal(t, "there\n", there)
 
 	require.NoError(t, j.stdin.Close())
-	kit.Await(t, "holdfast says why it waits", func() bool { return strings.Contains(j.stderr.String(), "another user's") })
+	kit.Await(t, "holdfast says why it waits", func() bool {
+		return strings.Contains(j.stderr.String(), "another user's")
+	})
 	require.EqualValues(t, 1, srv.Int(t, "EXISTS", "x"))
 	require.NoError(t, in.Close())
 	_ = left.Wait() // holdfast may have killed sudo

@@ -73,7 +73,9 @@ func TestJavaSeesAGrant(t *testing.T) {
 	require.Positive(t, ttl)
 	require.LessOrEqual(t, ttl, grantLease.Milliseconds())
 	requireMonitorException(t, lock.Try(t, "unlock").Err)
-	kit.Await(t, "the first renewal", func() bool { return lock.Do(t, "remainTimeToLive").Int() > grantLease.Milliseconds() })
+	kit.Await(t, "the first renewal", func() bool {
+		return lock.Do(t, "remainTimeToLive").Int() > grantLease.Milliseconds()
+	})
 	require.True(t, waiter.held(t))
 
 	a := newJavaUser(f.client.Thread(t, "waiter"), plain, "x")
