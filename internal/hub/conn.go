@@ -25,6 +25,7 @@ var (
 	errHandedOn = errors.New("the node has a connection already")
 	errWorn     = errors.New("too much of the connection is unwanted")
 	errReplica  = errors.New("the node has become a replica, whose listeners nobody counts")
+	errFormer   = errors.New("Sentinel has named another master")
 )
 
 // A master that was down takes itself for one until it hears that another has taken over. So whether it still is one
@@ -233,7 +234,8 @@ func (c *conn) serve(ctx context.Context) error {
 	began := time.Now()
 	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
 	delay := firstRoleCheck
-	if c.hub.sharded {
+	sentinel := c.hub.client.Mode() == rueidis.ClientModeSentinel
+	if c.hub.sharded || sentinel {
 		check = time.After(delay)
 	}
 	for {
@@ -277,10 +279,16 @@ func (c *conn) serve(ctx context.Context) error {
 			}
 		case <-check:
 			check = nil
-			if c.isReplica(ctx) {
+			switch {
+			case sentinel && c.isFormer():
+				return errFormer
+			case sentinel: // it may name another one at any time
+			case c.isReplica(ctx):
 				return errReplica
+			default:
+				delay *= 2
 			}
-			if delay *= 2; delay < lastRoleCheck {
+			if delay < lastRoleCheck {
 				check = time.After(delay)
 			}
 		case err := <-now.broken:

@@ -61,6 +61,13 @@ func (c *conn) isReplica(ctx context.Context) bool {
 	return ok && cluster.IsReplica(ctx, node, c.addr)
 }
 
+// isFormer reports whether the client, which finds its master by Sentinel, uses another one by now. Nobody ends the
+// connection to one that is only cut off from Sentinel.
+func (c *conn) isFormer() bool {
+	_, ok := c.hub.client.Nodes()[c.server]
+	return !ok && c.server != ""
+}
+
 // become makes c, which has no address and so no subscriptions, the connection of a node. If
 // the node has one, that one gets the channels, and become reports false.
 func (c *conn) become(addr string) bool {

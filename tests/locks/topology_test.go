@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +71,41 @@ func TestSentinelFailover(t *testing.T) {
 	for _, k := range kit.OnOneServer() {
 		exclusion(t, k, []*holdfast.Session{a, b}, k.Own("after"))
 	}
+}
+
+// Sentinel may name another master while the former one is well, and does not hear of it. A session that went on
+// listening there would miss all messages.
+func TestNobodyListensAtTheFormerMasterOfSentinel(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	opt := kit.BySentinel(set)
+	former, next := set.Master(), set.Replica()
+	client, err := rueidis.NewClient(opt)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	theirs, err := holdfast.NewSession(client, &holdfast.Options{Anonymous: true}) // a client that Holdfast has not set up
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = theirs.Close() })
+	holder := kit.OpenWith(t, opt, nil)
+	sessions := map[string]*holdfast.Session{"ours": kit.OpenWith(t, opt, nil), "theirs": theirs}
+	for name, s := range sessions {
+		kit.Lock(t, t.Context(), rlock.New(holder, name, nil))
+		kit.GoLock(t.Context(), rlock.New(s, name, nil).Lock)
+	}
+	await := func(srv *redistest.Server) {
+		for name := range sessions {
+			kit.Await(t, "a listener for "+name+" at "+srv.Addr(), func() bool {
+				heard, err := srv.Try("PUBSUB", "CHANNELS", "*"+name+"*") // a new master ends connections
+				channels, _ := heard.([]any)
+				return err == nil && len(channels) > 0
+			})
+		}
+	}
+	await(former)
+	former.Do(t, "ACL", "SETUSER", "default", "-slaveof", "-replicaof") // so the sentinels cannot tell it
+	set.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", set.MasterName)
+	await(next)
+	require.Equal(t, "master", former.Do(t, "ROLE").([]any)[0])
 }
 
 // A master that is stopped answers nothing, and Sentinel replaces it: calls that were sent to it are sent to the new
