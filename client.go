@@ -193,12 +193,20 @@ func (l *links) underWay() int64 {
 	return 0
 }
 
-// dialer returns a dialFunc that informs the session when it begins to dial, and when a connection ends. It says
-// nothing of a second connection to an address: that one is for messages, and calls go on over the first.
+// forMessages reports whether a connection to an address that is made under ctx is for messages, or for what blocks
+// it: calls go on over another one.
+func (l *links) forMessages(ctx context.Context, addr string) bool {
+	_, stands := l.stand.Load(addr)
+	s := l.session.Load()
+	return stands || s != nil && s.Linking(addr) && !sharing.Calls(ctx)
+}
+
+// dialer returns a dialFunc that informs the session when it begins to dial, and when a connection is made or ends. It
+// says nothing of one that is not for calls.
 func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-		_, second := l.stand.Load(addr)
+		second := l.forMessages(ctx, addr)
 		if !second {
 			l.tell(true)
 		}
@@ -213,11 +221,18 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 		if delays {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
-		l.stand.Store(addr, nil)
 		made := &link{Conn: conn, of: l, addr: addr, second: second, underWay: l.underWay, direct: l.directs.Begin()}
+		if second { // with the old protocol, it would be direct for ever
+			made.direct.End()
+		} else {
+			l.stand.Store(addr, nil)
+		}
 		if !l.begin(made) {
 			_ = made.Close()
 			return nil, net.ErrClosed
+		}
+		if s := l.session.Load(); s != nil && !second {
+			s.Connected()
 		}
 		return made, nil
 	}

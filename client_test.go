@@ -1,8 +1,10 @@
 package holdfast
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -10,6 +12,9 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 func TestHowSoonASilentConnectionIsNoticed(t *testing.T) {
@@ -64,6 +69,66 @@ func TestNoConnectionOutlivesItsClient(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF)
 	}
 	require.Empty(t, all.open)
+}
+
+// A listener is a client that connects for messages as rueidis does, on and on.
+type listener struct {
+	rueidis.Client
+	dial  dialer
+	links chan *link
+}
+
+func (l *listener) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+
+func (l *listener) Nodes() map[string]rueidis.Client { return map[string]rueidis.Client{"server": nil} }
+
+func (l *listener) Dedicate() (rueidis.DedicatedClient, func()) {
+	made, _ := l.dial(context.Background(), "server", nil, nil)
+	link, _ := made.(*link)
+	select {
+	case l.links <- link:
+	default:
+	}
+	return broken{}, nil
+}
+
+type broken struct{ rueidis.DedicatedClient }
+
+func (broken) SetPubSubHooks(rueidis.PubSubHooks) <-chan error { return nil }
+
+func (broken) B() (b rueidis.Builder) { return b }
+
+func (broken) Do(context.Context, rueidis.Completed) rueidis.RedisResult {
+	return rueidis.RedisResult{}
+}
+
+func (broken) Close() {}
+
+// A connection for messages may be there before the one for calls.
+func TestAConnectionForMessagesIsNotTakenForOneForCalls(t *testing.T) {
+	var all links
+	dial := all.dialer(&rueidis.ClientOption{
+		DialFn: func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			near, _ := net.Pipe()
+			return near, nil
+		},
+	})
+	client := &listener{dial: dial, links: make(chan *link, 1)}
+	s := session.New(session.Config{Client: client, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	defer s.Close()
+	all.session.Store(s)
+	defer s.Listen("channel", func() {})()
+	messages := <-client.links
+	require.True(t, messages.second)
+	require.True(t, messages.direct.Ended())
+
+	// The client makes this one under the context of a call.
+	made, err := dial(sharing.Own(), "server", nil, nil)
+	require.NoError(t, err)
+	calls, _ := made.(*link)
+	require.False(t, calls.second)
+	require.NoError(t, messages.Close())
+	require.True(t, sharing.AnyDirect(sharing.Client(client, &all.directs)))
 }
 
 // A conn keeps what is written.

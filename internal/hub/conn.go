@@ -207,6 +207,8 @@ func (c *conn) link(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.hub.linking.Store(c.server, nil)
+	defer c.hub.linking.Delete(c.server)
 	client, _ := node.Dedicate()
 	life := c.lives()
 	return &link{client, client.SetPubSubHooks(rueidis.PubSubHooks{

@@ -30,6 +30,8 @@ type Hub struct {
 	// Lost is called when a connection has broken; nil: nobody is told. It is set before the first call.
 	Lost func()
 
+	linking sync.Map // the addresses to which a connection is being made
+
 	mu       sync.Mutex // guards all fields below, and those that the connections say it guards
 	channels map[string]*channel
 	conns    map[string]*conn  // by node address; "" is any node
@@ -139,6 +141,12 @@ func (h *Hub) Anew() {
 		c.outdated = true
 		c.wake()
 	}
+}
+
+// Linking reports whether a connection to a server is being made.
+func (h *Hub) Linking(addr string) bool {
+	_, linking := h.linking.Load(addr)
+	return linking
 }
 
 // Close ends all subscriptions and connections and waits for the goroutines.

@@ -175,6 +175,17 @@ func (s *Session) Changed() {
 	}
 }
 
+// Connected tells the session that the client has made a connection for calls. It may lead elsewhere than the one before
+// and those for messages, unless the client finds its servers by Sentinel or in a cluster.
+func (s *Session) Connected() {
+	if s.config.Client.Mode() == rueidis.ClientModeStandalone {
+		s.hub.Anew()
+	}
+}
+
+// Linking reports whether the session makes the client connect to a server for messages.
+func (s *Session) Linking(addr string) bool { return s.hub.Linking(addr) }
+
 // Start runs f in a goroutine that Close waits for, unless Close has waited already.
 func (s *Session) Start(f func()) bool {
 	if !s.routines.enter() {

@@ -83,7 +83,10 @@ func Bearable(ctx context.Context, c rueidis.Client) (rueidis.Client, context.Co
 }
 
 func (c *client) bearable(ctx context.Context) context.Context {
-	if ctx.Done() == nil {
+	switch {
+	case ctx == context.Background():
+		return own
+	case ctx.Done() == nil:
 		return ctx
 	}
 	if AnyDirect(c) && ctx.Err() == nil {
@@ -91,6 +94,9 @@ func (c *client) bearable(ctx context.Context) context.Context {
 	}
 	return Dateless(ctx)
 }
+
+// Calls reports whether ctx may be that of a call on a shared connection. The client makes a dedicated one under none.
+func Calls(ctx context.Context) bool { return ctx != context.Background() }
 
 // AnyDirect reports whether a connection of c may be direct.
 func AnyDirect(c rueidis.Client) bool {

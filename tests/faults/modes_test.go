@@ -3,6 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"net"
 	"runtime/pprof"
 	"testing"
 	"time"
@@ -148,6 +149,27 @@ func TestAReleaseToASilentServerEnds(t *testing.T) {
 			p.ResumeAll()
 		})
 	}
+}
+
+// So it does with the old protocol while the session listens, which then takes a connection that is never pipelined.
+func TestAReleaseOfAListenerWithTheOldProtocolEnds(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	const bound = 5 * time.Second
+	s := kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: []string{p.Addr()}, AlwaysRESP2: true,
+		ConnWriteTimeout: bound, Dialer: net.Dialer{KeepAlive: bound},
+	}, &holdfast.Options{Lease: time.Minute})
+	kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "wanted", nil))
+	kit.GoLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
+	kit.Waiting(t, kit.KindOf("rlock"), srv)
+	h := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
+	p.Silence()
+	took := kit.Stopwatch()
+	require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
+	require.Less(t, took(), bound*3/2)
+	p.ResumeAll()
 }
 
 // callDirectly begins a call that goes to a silent server by the direct path, and that ends when something is said.

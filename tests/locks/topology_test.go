@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,30 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	r := kit.Within(t, 5*time.Second, got, "the waiter's lock")
 	require.NoError(t, r.Err)
 	require.NoError(t, r.Hold.Release())
+}
+
+// The connection for calls may end alone, as by CLIENT KILL TYPE normal, and the next one lead elsewhere. Whoever went
+// on listening at the former master would hear what that replicates, but be counted by nobody.
+func TestNobodyListensWhereItsAddressLedBefore(t *testing.T) {
+	t.Parallel()
+	former := redistest.Start(t)
+	next := redistest.StartReplica(t, former)
+	p := proxy.Start(t, former.Addr())
+	holder, waiter := kit.Open(t, former.Addr(), nil), kit.Open(t, p.Addr(), nil)
+	kit.Lock(t, t.Context(), rlock.New(holder, "x", nil))
+	kit.GoLock(t.Context(), rlock.New(waiter, "x", nil).Lock)
+	listened := func(srv *redistest.Server) func() bool {
+		return func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS", "*x*")) > 0 }
+	}
+	kit.Await(t, "the waiter", listened(former))
+	former.AwaitReplica(t)
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.SetServer(next.Addr())
+	host, port, err := net.SplitHostPort(next.Addr())
+	require.NoError(t, err)
+	former.Do(t, "REPLICAOF", host, port)
+	former.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+	kit.Await(t, "the waiter at the new master", listened(next))
 }
 
 // In this state a session of a replica goes on attempting, and connects anew once a second, however many attempt.
