@@ -48,6 +48,7 @@ type channel struct {
 	first    *Listener // of a list of all
 	state    state
 	refusals uint8 // since the subscription last stood, as far as they matter
+	moves    uint8 // how often a server has named another one, since it last stood or was refused
 }
 
 // heard reports whether messages come, by the connection's present life or still by the last one.
@@ -175,12 +176,16 @@ func (h *Hub) route(name string) *conn {
 	return c
 }
 
-// moved routes the channel anew, to the node that the server named.
-func (h *Hub) moved(c *channel, addr string) {
+// moved routes the channel anew, to the node that the server named, or reports that nodes name each other.
+func (h *Hub) moved(c *channel, addr string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if c.moves++; c.moves > manyMoves {
+		return false
+	}
 	h.owners[wire.Slot(c.name)] = addr
 	h.reroute(c)
+	return true
 }
 
 // again asks for a channel that was refused, wherever its slot may be by now.
@@ -230,7 +235,7 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 		delete(h.owners, wire.Slot(c.name))
 		h.reroute(c)
 	} else {
-		c.state, c.refusals = up, 0
+		c.state, c.refusals, c.moves = up, 0, 0
 		if h.sharded {
 			h.owners[wire.Slot(c.name)] = from.addr
 		}

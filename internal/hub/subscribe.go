@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // subscribeAtOnce is how many channels one SUBSCRIBE names.
@@ -81,42 +83,45 @@ func (c *conn) subscribeSharded(ctx context.Context, client rueidis.DedicatedCli
 		if !answered {
 			return err
 		}
-		if addr, moved := answer.IsMoved(); moved && addr != c.addr {
-			c.hub.moved(channels[i], addr)
-		} else {
+		addr, moved := answer.IsMoved()
+		if !moved || addr == c.addr || !c.hub.moved(channels[i], addr) {
 			c.refused(channels[i], err)
 		}
 	}
 	return nil
 }
 
-// Delays after a refusal, which may be for want of a right.
+// Delays after a refusal, which may be for want of a right. One that will pass makes them no longer.
 const (
 	firstAgain = time.Second
 	lastAgain  = 30 * time.Second
 	warnAgain  = time.Minute // whatever the number of channels
 
 	manyRefusals = 5 // after which the delay is the last
+	manyMoves    = 8 // at once, after which the nodes are taken to disagree
 )
 
 // refused asks again, after a delay that grows, for a channel that the server refused. Until it is subscribed, the
 // channel wakes nobody; every waiter has a timer as well.
 func (c *conn) refused(ch *channel, why error) {
-	level := c.takeRefusal(ch)
+	level := c.takeRefusal(ch, script.Passes(why))
 	c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused",
 		slog.String("server", c.server), slog.String("channel", ch.name), slog.Any("error", why))
 }
 
 // takeRefusal records a refusal, and returns the level at which to log it.
-func (c *conn) takeRefusal(ch *channel) slog.Level {
+func (c *conn) takeRefusal(ch *channel, passes bool) slog.Level {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch.conn == c {
 		ch.state = idle
 		c.uncover(ch)
+		if passes {
+			ch.refusals = 0
+		}
 		time.AfterFunc(min(firstAgain<<ch.refusals, lastAgain), func() { h.again(c, ch) })
-		ch.refusals = min(ch.refusals+1, manyRefusals)
+		ch.refusals, ch.moves = min(ch.refusals+1, manyRefusals), 0
 	}
 	if time.Since(h.warned) < warnAgain {
 		return slog.LevelDebug

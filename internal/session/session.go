@@ -175,8 +175,8 @@ func (s *Session) Changed() {
 	}
 }
 
-// Connected tells the session that the client has made a connection for calls. It may lead elsewhere than the one before
-// and those for messages, unless the client finds its servers by Sentinel or in a cluster.
+// Connected tells the session that the client has made a connection for calls. It may lead elsewhere than the one for
+// messages does, unless the client finds its servers by Sentinel or in a cluster.
 func (s *Session) Connected() {
 	if s.config.Client.Mode() == rueidis.ClientModeStandalone {
 		s.hub.Anew()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -43,4 +44,17 @@ func TestABusyServerIsWaitedOut(t *testing.T) {
 				func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
 		})
 	}
+}
+
+// A refusal for want of a right makes the next attempt later each time. One that will pass does not: else a listener
+// would hear nothing for as long again when the server is well.
+func TestABusyServerIsAskedAgainSoon(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	h := newHub(t, kit.NewClient(t, p.Addr()), false)
+	busy := p.On(proxy.Command("SUBSCRIBE"), proxy.Answer("-BUSY Redis is busy running a script."), proxy.EveryTime)
+	e := listen(h, "x")
+	const delays = 1 + 2 + 4 + 8 // seconds between five attempts, if each made the next later
+	kit.AwaitFor(t, delays*time.Second, "five attempts", func() bool { return busy.Matched() >= 5 })
+	e.hears(t, "the confirmation", busy.Remove)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,6 +164,38 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 	// otherwise the channel would stay subscribed with those of others
 	r.each(func(_ *redistest.Server, e *ear) { e.Close() })
 	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
+}
+
+// While a slot is moved by hand, or after that was given up half-way, each of two nodes may name the other.
+func TestNodesThatNameEachOtherAreAskedSeldom(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	from, to := r.Nodes[0], r.Nodes[1]
+	e := r.ears[from][0]
+	slot := strconv.FormatInt(from.Int(t, "CLUSTER", "KEYSLOT", e.channel), 10)
+	give := func(at, node *redistest.Server) {
+		at.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", node.Str(t, "CLUSTER", "MYID"))
+	}
+	asked := func() (n int64) {
+		for _, node := range r.Nodes {
+			_, stats, _ := strings.Cut(node.Str(t, "INFO", "errorstats"), "errorstat_MOVED:count=")
+			stats, _, _ = strings.Cut(stats, "\r\n")
+			count, _ := strconv.ParseInt(stats, 10, 64)
+			n += count
+		}
+		return n
+	}
+	give(from, to) // which is not told
+	const once, rounds = 10, 3
+	kit.Await(t, "some rounds", func() bool { return asked() > (rounds-1)*once })
+	began := time.Now()
+	kit.SleepUntil(began.Add(time.Second))
+	require.Less(t, asked(), once*(rounds+2+int64(time.Since(began)/time.Second)))
+
+	for _, node := range r.Nodes {
+		give(node, from)
+	}
+	r.assertHears(t, from, e)
 }
 
 func TestANodeThatDiesIsMissedByItsOwnChannelsAlone(t *testing.T) {
