@@ -25,7 +25,7 @@ var (
 	errHandedOn = errors.New("the node has a connection already")
 	errWorn     = errors.New("too much of the connection is unwanted")
 	errReplica  = errors.New("the node has become a replica, whose listeners nobody counts")
-	errFormer   = errors.New("Sentinel has named another master")
+	errFormer   = errors.New("another server is the master by now, as Sentinel says")
 )
 
 // A master that was down takes itself for one until it hears that another has taken over. So whether it still is one

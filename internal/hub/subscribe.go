@@ -104,20 +104,20 @@ const (
 // refused asks again, after a delay that grows, for a channel that the server refused. Until it is subscribed, the
 // channel wakes nobody; every waiter has a timer as well.
 func (c *conn) refused(ch *channel, why error) {
-	level := c.takeRefusal(ch, script.Passes(why))
+	level := c.takeRefusal(ch, why)
 	c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused",
 		slog.String("server", c.server), slog.String("channel", ch.name), slog.Any("error", why))
 }
 
 // takeRefusal records a refusal, and returns the level at which to log it.
-func (c *conn) takeRefusal(ch *channel, passes bool) slog.Level {
+func (c *conn) takeRefusal(ch *channel, why error) slog.Level {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch.conn == c {
 		ch.state = idle
 		c.uncover(ch)
-		if passes {
+		if script.Passes(why) {
 			ch.refusals = 0
 		}
 		time.AfterFunc(min(firstAgain<<ch.refusals, lastAgain), func() { h.again(c, ch) })
