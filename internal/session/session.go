@@ -119,7 +119,9 @@ func New(c Config) *Session {
 	s.runner = script.NewRunner(c.Client, s.Now, c.Lease)
 	s.hub.Lost = s.Changed
 	s.runner.Leaving = func() {
-		s.hub.Anew()
+		if !s.follows() { // otherwise it will be told of the next connection
+			s.hub.Anew()
+		}
 		s.Changed()
 	}
 	s.bounds.limit = lease.Bound(c.Lease)
@@ -178,9 +180,15 @@ func (s *Session) Changed() {
 // Connected tells the session that the client has made a connection for calls. It may lead elsewhere than the one for
 // messages does, unless the client finds its servers by Sentinel or in a cluster.
 func (s *Session) Connected() {
-	if s.config.Client.Mode() == rueidis.ClientModeStandalone {
+	if s.follows() {
 		s.hub.Anew()
 	}
+}
+
+// follows reports whether the session's connections for messages follow those that its client, of which it is told,
+// makes for calls.
+func (s *Session) follows() bool {
+	return s.config.CloseClient != nil && s.config.Client.Mode() == rueidis.ClientModeStandalone
 }
 
 // Linking reports whether the session makes the client connect to a server for messages.
