@@ -151,25 +151,49 @@ func TestAReleaseToASilentServerEnds(t *testing.T) {
 	}
 }
 
-// So it does with the old protocol while the session listens, which then takes a connection that is never pipelined.
-func TestAReleaseOfAListenerWithTheOldProtocolEnds(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
+// With the old protocol, the client has connections beside that for calls which are never pipelined: for messages, and
+// to Sentinel. A release ends all the same.
+func TestAReleaseWithTheOldProtocolEnds(t *testing.T) {
 	const bound = 5 * time.Second
-	s := kit.OpenWith(t, rueidis.ClientOption{
-		InitAddress: []string{p.Addr()}, AlwaysRESP2: true,
-		ConnWriteTimeout: bound, Dialer: net.Dialer{KeepAlive: bound},
-	}, &holdfast.Options{Lease: time.Minute})
-	kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "wanted", nil))
-	kit.GoLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
-	kit.Waiting(t, kit.KindOf("rlock"), srv)
-	h := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
-	p.Silence()
-	took := kit.Stopwatch()
-	require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
-	require.Less(t, took(), bound*3/2)
-	p.ResumeAll()
+	old := rueidis.ClientOption{AlwaysRESP2: true, ConnWriteTimeout: bound, Dialer: net.Dialer{KeepAlive: bound}}
+	// requireEnd releases a hold when the server has gone silent.
+	requireEnd := func(t *testing.T, s *holdfast.Session, silence func()) {
+		t.Helper()
+		h := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
+		silence()
+		took := kit.Stopwatch()
+		require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
+		require.Less(t, took(), bound*3/2)
+	}
+	t.Run("listening", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		p := proxy.Start(t, srv.Addr())
+		opt := old
+		opt.InitAddress = []string{p.Addr()}
+		s := kit.OpenWith(t, opt, &holdfast.Options{Lease: time.Minute})
+		kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "wanted", nil))
+		kit.GoLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
+		kit.Waiting(t, kit.KindOf("rlock"), srv)
+		requireEnd(t, s, p.Silence)
+		p.ResumeAll()
+	})
+	t.Run("behind Sentinel", func(t *testing.T) {
+		t.Parallel()
+		set := redistest.StartSentinels(t)
+		opt := old
+		opt.InitAddress, opt.Sentinel.MasterSet = set.SentinelAddrs(), set.MasterName
+		s := kit.OpenWith(t, opt, &holdfast.Options{Lease: time.Minute})
+		all := append(set.Sentinels, set.Master())
+		requireEnd(t, s, func() {
+			for _, srv := range all {
+				srv.Pause()
+			}
+		})
+		for _, srv := range all {
+			srv.Resume()
+		}
+	})
 }
 
 // callDirectly begins a call that goes to a silent server by the direct path, and that ends when something is said.
