@@ -201,6 +201,20 @@ type link struct {
 	broken <-chan error
 }
 
+// untilBroken is a context for calls on a link: it has ended, for whoever asks, when that is broken. With the old
+// protocol, the client would repeat them without end.
+type untilBroken struct {
+	context.Context //nolint:containedctx // what it is for
+	broken          <-chan error
+}
+
+func (u untilBroken) Err() error {
+	if len(u.broken) > 0 {
+		return context.Canceled
+	}
+	return u.Context.Err()
+}
+
 // link connects, in the present life of c.
 func (c *conn) link(ctx context.Context) (*link, error) {
 	node, err := c.node(ctx)
@@ -242,7 +256,7 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 	for {
 		begin, unwanted := c.next()
-		if err := c.subscribeAll(ctx, now, begin); err != nil {
+		if err := c.subscribeAll(untilBroken{ctx, now.broken}, now, begin); err != nil {
 			return err
 		}
 		if last != nil && c.allMoved() {

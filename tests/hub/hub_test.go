@@ -8,12 +8,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/internal/hub"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -139,6 +141,27 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	again.hears(t, "a message", func() {
 		kit.Await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", "x", "0") == 1 })
 	})
+}
+
+// With the old protocol, too, the hub goes on when its connection breaks while the server is to answer.
+func TestASubscriptionWithoutAnAnswerIsBegunAnew(t *testing.T) {
+	for name, old := range map[string]bool{"new protocol": false, "old protocol": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.Start(t, redistest.Start(t).Addr())
+			h := newHub(t, kit.NewClient(t, p.Addr(), func(opt *rueidis.ClientOption) {
+				opt.AlwaysRESP2, opt.AlwaysPipelining = old, false
+				opt.ConnWriteTimeout, opt.Dialer.KeepAlive = time.Second, 500*time.Millisecond
+			}), false)
+			first := listen(h, "first")
+			kit.Await(t, "the confirmation", func() bool { return first.woken.Load() > 0 })
+			p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, 1)
+			second := listen(h, "second")
+			kit.Await(t, "both on a new connection", func() bool {
+				return first.woken.Load() > 1 && second.woken.Load() > 0
+			})
+		})
+	}
 }
 
 // When too many channels of a connection are no longer wanted, another connection takes over the others. Nobody
