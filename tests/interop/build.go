@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -36,22 +37,29 @@ func Classpath(release string) (classpath string, err error) {
 	if err != nil {
 		return "", err
 	}
-	once := func(mark string, flags ...string) error {
+	once := func(mark string, build func() error) error {
 		mark = filepath.Join(target, mark)
 		if built, err := os.ReadFile(mark); err == nil && string(built) == sum {
 			return nil
 		}
-		if err := maven(project, flags...); err != nil {
+		if err := build(); err != nil {
 			return err
 		}
 		return os.WriteFile(mark, []byte(sum), 0o644)
 	}
-	if err := once("sources.sha256", "package"); err != nil || release == "" {
-		return filepath.Join(target, "redisson-driver.jar"), err
+	jar := filepath.Join(target, "redisson-driver.jar")
+	err = once("sources.sha256", func() error { return maven(project, "package") })
+	if err == nil {
+		err = once("classes.sha256", func() error { return archive(jar) })
+	}
+	if err != nil || release == "" {
+		return jar, err
 	}
 	libraries := "lib-" + release
-	err = once(libraries+".sha256",
-		"-Dredisson.version="+release, "-Dlibraries="+libraries, "dependency:copy-dependencies@libraries")
+	err = once(libraries+".sha256", func() error {
+		return maven(project,
+			"-Dredisson.version="+release, "-Dlibraries="+libraries, "dependency:copy-dependencies@libraries")
+	})
 	return filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, libraries, "*"), err
 }
 
@@ -75,6 +83,21 @@ func maven(project string, flags ...string) error {
 	}
 	return nil
 }
+
+// archive has a JVM leave the classes that a client needs where the next ones find them ready: they begin in two thirds
+// of the time.
+func archive(jar string) error {
+	java, err := start(program(jar, "-XX:ArchiveClassesAtExit="+classesOf(jar), "holdfast.interop.Driver"))
+	if err != nil {
+		return err
+	}
+	java.start("archivist", "connect", "nobody", "addresses=redis://127.0.0.1:1", "timeout=100").Answer()
+	java.Close()
+	return nil
+}
+
+// classesOf is the file of the classes that all JVMs with that jar share.
+func classesOf(jar string) string { return strings.TrimSuffix(jar, ".jar") + ".jsa" }
 
 // hashSources sums up everything that the jar is made of.
 func hashSources(project string) (string, error) {

@@ -98,13 +98,21 @@ func command(release, class string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A short life on a small machine: no second compiler, no collector threads, no file of figures. Stdout is for
-	// answers only.
+	args = append([]string{"holdfast.interop." + class}, args...)
+	if release == "" {
+		args = append([]string{"-XX:SharedArchiveFile=" + classesOf(classpath)}, args...)
+	}
+	return program(classpath, args...), nil
+}
+
+// program is a JVM for a short life on a small machine: no second compiler, no collector threads, no file of figures.
+// Stdout is for answers only.
+func program(classpath string, args ...string) *exec.Cmd {
 	return exec.Command("java", append([]string{
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData",
 		"-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "holdfast.interop." + class,
-	}, args...)...), nil
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath,
+	}, args...)...)
 }
 
 // Launch starts a JVM, which the caller must close. Should the caller die first, the JVM sees the end of its stdin
@@ -116,7 +124,11 @@ func launch(release string) (*Java, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Java{cmd: cmd, log: new(bytes.Buffer), died: make(chan struct{}), calls: make(map[int]*Call)}
+	return start(cmd)
+}
+
+func start(cmd *exec.Cmd) (j *Java, err error) {
+	j = &Java{cmd: cmd, log: new(bytes.Buffer), died: make(chan struct{}), calls: make(map[int]*Call)}
 	j.cmd.Stderr = j.log
 	if j.stdin, err = j.cmd.StdinPipe(); err != nil {
 		return nil, err

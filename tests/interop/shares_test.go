@@ -101,7 +101,7 @@ func (r processRace) run(t *testing.T) (ofGo, ofJava int, late time.Duration) {
 
 // lateUntil sleeps until then, and returns by how much it was woken too late in all, since the machine was busy.
 func lateUntil(then time.Time) (late time.Duration) {
-	const tempo, notable = 5 * time.Millisecond, 10 * time.Millisecond
+	const tempo, notable = 5 * time.Millisecond, 3 * time.Millisecond // Java needs several wake-ups for a turn
 	for began := time.Now(); began.Before(then); began = time.Now() {
 		time.Sleep(tempo)
 		if by := time.Since(began) - tempo; by > notable {
