@@ -45,8 +45,10 @@ type conn struct {
 	todo map[*channel]struct{} // whose subscription may have to begin, or is not wanted any more
 	life int                   // connections that were lost or replaced
 	last map[*channel]struct{} // channels that the connection being replaced still hears, and the next one not yet
-	// outdated says that the present connection is to be given up.
+	// outdated says that the present connection is to be replaced, since it may lead to the wrong server by now.
 	outdated bool
+	// apart says that the one being replaced may lead elsewhere than the next one, where messages come at other times.
+	apart bool
 
 	server string // where it leads, as far as the client says; the goroutine's alone
 
@@ -181,7 +183,7 @@ func (c *conn) lost() {
 	}
 }
 
-// isOutdated reports whether the connection is to be given up, once.
+// isOutdated reports whether the connection is to be replaced, once.
 func (c *conn) isOutdated() (outdated bool) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -248,6 +250,19 @@ func (c *conn) serve(ctx context.Context) error {
 		}
 	}()
 	began := time.Now()
+	renew := func(apart bool) error {
+		from := c.server
+		heard = c.replace()
+		next, err := c.link(ctx)
+		if err != nil {
+			return err
+		}
+		if apart || c.server != from {
+			heard = c.part()
+		}
+		last, now, began = now, next, time.Now()
+		return nil
+	}
 	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
 	delay := firstRoleCheck
 	sentinel := c.hub.client.Mode() == rueidis.ClientModeSentinel
@@ -271,8 +286,14 @@ func (c *conn) serve(ctx context.Context) error {
 		}
 		select {
 		case <-c.kick:
-			if c.isOutdated() {
+			switch {
+			case !c.isOutdated():
+			case last != nil || c.wear(0) == done:
 				return errWorn
+			default:
+				if err := renew(true); err != nil {
+					return err
+				}
 			}
 		case <-look:
 			look = nil
@@ -280,16 +301,9 @@ func (c *conn) serve(ctx context.Context) error {
 			case wear == done:
 				return errWorn
 			case wear == worn && last == nil:
-				from := c.server
-				heard = c.replace()
-				next, err := c.link(ctx)
-				if err != nil {
+				if err := renew(false); err != nil {
 					return err
 				}
-				if c.server != from { // where messages may come earlier than here
-					heard = c.missed()
-				}
-				last, now, began = now, next, time.Now()
 			case wear != fresh:
 				look = time.After(linger)
 			}

@@ -134,7 +134,8 @@ func (l *Listener) Close() {
 	}
 }
 
-// Anew replaces all connections, because they may lead to the wrong servers by now.
+// Anew replaces all connections, because they may lead to the wrong servers by now. If they do not, nobody misses
+// anything, and no server finds that nobody listens.
 func (h *Hub) Anew() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -239,7 +240,7 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 		if h.sharded {
 			h.owners[wire.Slot(c.name)] = from.addr
 		}
-		if from.uncover(c) { // nothing has been missed
+		if from.uncover(c) && !from.apart { // nothing has been missed
 			h.mu.Unlock()
 			return
 		}

@@ -41,6 +41,7 @@ func (c *conn) replace() (heard string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.life++
+	c.apart = false
 	for _, ch := range h.channels {
 		switch {
 		case ch.conn != c:
@@ -58,11 +59,12 @@ func (c *conn) replace() (heard string) {
 	return heard
 }
 
-// missed says that something may be missed all the same.
-func (c *conn) missed() (heard string) {
+// part says that messages come at other times on the last connection than on the next: whoever listens to a channel has
+// to look when it has moved.
+func (c *conn) part() (heard string) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
-	clear(c.last)
+	c.apart = true
 	return ""
 }
 

@@ -164,6 +164,25 @@ func TestASubscriptionWithoutAnAnswerIsBegunAnew(t *testing.T) {
 	}
 }
 
+// While a connection is replaced because it may lead to the wrong server, the last one is heard: a release that found
+// nobody listening would pass waiters over.
+func TestAConnectionIsHeardUntilTheNextOneIs(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	h := newHub(t, kit.NewClient(t, p.Addr()), false)
+	e := listenAll(t, h, 1)[0]
+	begun := p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, proxy.First)
+	h.Anew()
+	begun.Wait(t, 1)
+	assert.EqualValues(t, 1, srv.Do(t, "PUBLISH", e.channel, "0"), "somebody listens")
+	e.hears(t, "that the channel has moved", begun.Release)
+	kit.Await(t, "the end of the last connection", func() bool {
+		return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1
+	})
+	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", e.channel, "0") })
+}
+
 // When too many channels of a connection are no longer wanted, another connection takes over the others. Nobody
 // misses anything meanwhile, so nobody is woken for nothing. A busy fair lock, each of whose waiters has a channel of
 // its own, causes this all the time.
