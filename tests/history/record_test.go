@@ -216,7 +216,7 @@ func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Operation) {
 	t.Helper()
 	began := time.Now()
-	if porcupine.CheckOperationsTimeout(model, history, time.Minute) != porcupine.Ok {
+	if porcupine.CheckOperationsTimeout(model, history, 3*time.Minute) != porcupine.Ok { // most take seconds
 		result, info := porcupine.CheckOperationsVerbose(model, history, time.Minute) // slower by far
 		path := t.ArtifactDir() + "/history.html"
 		require.NoError(t, porcupine.VisualizePath(model, info, path))
