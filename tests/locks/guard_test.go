@@ -47,11 +47,14 @@ func TestOnlyAHolderWrites(t *testing.T) {
 		for name, write := range guardsOf(client.B) {
 			hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0))
 			if !guards(k) {
+				taken := func() bool { return len(srv.Keyspace(t)) > 0 }
+				kit.Await(t, "the last member of a RedLock, too", taken)
 				calls := srv.CommandStats(t)["evalsha"]
 				require.ErrorContains(t, write(t.Context(), hold, "1"), "guard: ", name)
 				require.Equal(t, calls, srv.CommandStats(t)["evalsha"])
 				require.NoError(t, hold.Err())
 				require.NoError(t, hold.Release())
+				kit.Await(t, "its release there", func() bool { return !taken() })
 				continue
 			}
 			require.NoError(t, write(t.Context(), hold, "1"), name)
