@@ -35,20 +35,19 @@ func notAcknowledged(t *testing.T, err error) (got, wanted int, why error) {
 	return e.Got, e.Wanted, e.Err
 }
 
-// tooFew has a call fail because too few replicas have what it took, and returns how many have, and how many were
-// wanted. The answer of a busy master can be late, which is no answer; then the call is made again.
-func tooFew(t *testing.T, take func(context.Context) (*holdfast.Hold, error)) (got, wanted int) {
+// tooFew has a call fail because too few replicas have what it took, and returns its error. The answer of a busy master
+// can be late, which is no answer; then the call is made again.
+func tooFew(t *testing.T, take func(context.Context) (*holdfast.Hold, error)) (err error) {
 	t.Helper()
 	kit.Await(t, "an answer in time", func() bool {
-		_, err := take(t.Context())
-		var late error
-		got, wanted, late = notAcknowledged(t, err)
+		_, err = take(t.Context())
+		_, _, late := notAcknowledged(t, err)
 		if late != nil {
 			require.EqualError(t, late, "no answer in time")
 		}
 		return late == nil
 	})
-	return got, wanted
+	return err
 }
 
 // awaitNothing waits until nothing of any lock is left on a server but what has no end.
@@ -108,8 +107,8 @@ func TestAnAcquisitionCountsWhenReplicasHaveIt(t *testing.T) {
 			replica.Pause()
 			for _, l := range []kit.Locker{k.Make(hasty, k.Name, 0), k.Make(hasty, k.Name, time.Minute)} {
 				for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
-					got, wanted := tooFew(t, take)
-					require.Equal(t, []int{0, 1}, []int{got, wanted})
+					got, wanted, why := notAcknowledged(t, tooFew(t, take))
+					require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
 					awaitNothing(t, master)
 					kit.Await(t, "a permit, whose key has no end, to be given back", func() bool {
 						locked, err := l.Locked(t.Context())
@@ -151,8 +150,8 @@ func TestHowManyReplicasMustHaveIt(t *testing.T) {
 		for _, r := range replicas[:c.stopped] {
 			r.Pause()
 		}
-		got, wanted := tooFew(t, rlock.New(hasty, name, nil).Lock)
-		require.Equal(t, []int{len(replicas) - c.stopped, c.wanted}, []int{got, wanted}, name)
+		got, wanted, why := notAcknowledged(t, tooFew(t, rlock.New(hasty, name, nil).Lock))
+		require.Equal(t, []any{len(replicas) - c.stopped, c.wanted, nil}, []any{got, wanted, why}, name)
 		for _, r := range replicas {
 			r.Resume()
 		}
@@ -165,10 +164,9 @@ func TestAServerWithoutReplicasAcknowledgesNothing(t *testing.T) {
 	srv := redistest.Start(t)
 	for _, n := range []holdfast.Acks{1, holdfast.AcksMost, holdfast.AcksAll} {
 		s := kit.Open(t, srv.Addr(), acksOptions(n, 10*time.Millisecond))
-		lock := rlock.New(s, "orders", nil)
-		got, wanted := tooFew(t, lock.Lock)
-		require.Equal(t, []int{0, 1}, []int{got, wanted})
-		_, err := lock.Lock(t.Context())
+		err := tooFew(t, rlock.New(s, "orders", nil).Lock)
+		got, wanted, why := notAcknowledged(t, err)
+		require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
 		require.ErrorContains(t, err, `rlock "orders": lock: holdfast: not acknowledged: 0 of 1 replicas have it`)
 		awaitNothing(t, srv)
 	}
