@@ -228,8 +228,8 @@ func (c *campaign) replace(t *testing.T) {
 // await waits for as long as a failover, its elections included, can take on a busy machine.
 func (c *campaign) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for began := time.Now(); !holds(); kit.Pause(began) {
+		if time.Since(began) > 2*time.Minute {
 			t.Fatalf("failover %d: %s: not within two minutes; %s", c.done+1, what, c)
 		}
 	}

@@ -98,11 +98,12 @@ func command(release, class string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	args = append([]string{"holdfast.interop." + class}, args...)
+	var words []string
 	if release == "" {
-		args = append([]string{"-XX:SharedArchiveFile=" + classesOf(classpath)}, args...)
+		words = append(words, "-XX:SharedArchiveFile="+classesOf(classpath))
 	}
-	return program(classpath, args...), nil
+	words = append(words, "holdfast.interop."+class)
+	return program(classpath, append(words, args...)...), nil
 }
 
 // program is a JVM for a short life on a small machine: no second compiler, no collector threads, no file of figures.
