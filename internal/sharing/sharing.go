@@ -84,7 +84,7 @@ func Bearable(ctx context.Context, c rueidis.Client) (rueidis.Client, context.Co
 
 func (c *client) bearable(ctx context.Context) context.Context {
 	switch {
-	case ctx == context.Background():
+	case !Calls(ctx): // so that what is made for the call is not taken for a dedicated connection
 		return own
 	case ctx.Done() == nil:
 		return ctx
