@@ -258,7 +258,8 @@ func (c *conn) serve(ctx context.Context) error {
 			return err
 		}
 		if apart || c.server != from {
-			heard = c.part()
+			c.part()
+			heard = "" // whoever listens looks, so the last one need not be heard to its end
 		}
 		last, now, began = now, next, time.Now()
 		return nil

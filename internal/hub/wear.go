@@ -61,11 +61,10 @@ func (c *conn) replace() (heard string) {
 
 // part says that messages come at other times on the last connection than on the next: whoever listens to a channel has
 // to look when it has moved.
-func (c *conn) part() (heard string) {
+func (c *conn) part() {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
 	c.apart = true
-	return ""
 }
 
 // allMoved reports whether the connection that is being replaced has nothing any more that the next one has not.
