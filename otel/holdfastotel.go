@@ -27,8 +27,9 @@
 //	holdfast.term.duration     histogram        of their terms; holdfast.outcome: released (resigned), lost, closed
 //
 // The outcome of a call or an attempt is acquired, busy, cancelled (its ctx ended), lost (the hold that it was to
-// be nested in), unknown (the reply was lost, or ctx ended before it came), closed (the session was), or error. With
-// all but the first two comes error.type, of the type of the error or its cause.
+// be nested in), unknown (the reply was lost, or ctx ended before it came), closed (the session was), deadlock,
+// wrong_kind, not_acknowledged (by enough replicas), or error. With all but the first two comes error.type, of the type
+// of the error or its cause.
 //
 // Counters of what should not happen exist, with 0, from the first moment at which something of their kind happens:
 // to most systems, a counter that appears with 1 has not increased.
