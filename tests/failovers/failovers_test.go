@@ -228,11 +228,12 @@ func (c *campaign) replace(t *testing.T) {
 // await waits for as long as a failover, its elections included, can take on a busy machine.
 func (c *campaign) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for began := time.Now(); !holds(); kit.Pause(began) {
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("failover %d: %s: not within two minutes; %s", c.done+1, what, c)
+	defer func() {
+		if t.Failed() {
+			t.Log(c)
 		}
-	}
+	}()
+	kit.AwaitFor(t, 2*time.Minute, fmt.Sprintf("failover %d: %s", c.done+1, what), holds)
 }
 
 // String is what everybody knows at the moment.
