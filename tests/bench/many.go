@@ -54,14 +54,14 @@ func MeasureWaiters(tb testing.TB, kind Kind, n, channels int) Waiters {
 	w.Connections = srv.Connections(tb) - 1 // without the holder's
 
 	srv.ResetStats(tb)
-	const quiet = 2 * time.Second
+	began := time.Now()
 	for range 10 { // the least that is read: a collection keeps what attempts under way allocate during it
-		time.Sleep(quiet / 10)
+		time.Sleep(200 * time.Millisecond)
 		heapThen, stacksThen := memory()
 		w.Heap, w.Stack = min(w.Heap, (heapThen-heap)/int64(n)), min(w.Stack, (stacksThen-stacks)/int64(n))
 	}
 	commands := srv.CommandStats(tb)["evalsha"]
-	w.Idle = float64(commands) / float64(n) / quiet.Seconds()
+	w.Idle = float64(commands) / float64(n) / time.Since(began).Seconds()
 	cancel()
 	wg.Wait()
 	return w
