@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -133,38 +132,16 @@ func TestDoctorInACluster(t *testing.T) {
 	require.Len(t, found["version"], 2)
 }
 
-// replicate adds a replica of a master to the cluster.
-func replicate(t testing.TB, cluster *redistest.Cluster, master *redistest.Server) *redistest.Server {
-	t.Helper()
-	replica := redistest.Start(t, append([]string{
-		"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-announce-ip", "127.0.0.1",
-	}, durable...)...)
-	host, port, err := net.SplitHostPort(master.Addr())
-	require.NoError(t, err)
-	replica.Do(t, "CLUSTER", "MEET", host, port)
-	id := master.Str(t, "CLUSTER", "MYID")
-	kit.Await(t, "the replica", func() bool {
-		_, err := replica.Try("CLUSTER", "REPLICATE", id)
-		return err == nil
-	})
-	for _, n := range cluster.Nodes {
-		kit.Await(t, "a cluster that knows the replica", func() bool {
-			slots, err := n.Try("CLUSTER", "SLOTS")
-			return err == nil && strings.Contains(fmt.Sprint(slots), replica.Addr()[len(host)+1:])
-		})
-	}
-	kit.Await(t, "a replica in step", func() bool {
-		return strings.Contains(replica.Str(t, "INFO", "replication"),
-			"master_link_status:up")
-	})
-	return replica
-}
-
 func TestDoctorInAClusterWithoutAReplica(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, durable...)
-	replica := replicate(t, cluster, cluster.Nodes[2])
+	// A replica is not among those of CLUSTER SLOTS until its master has sent it something.
+	cluster := redistest.StartCluster(t, 3, append([]string{"--repl-ping-replica-period", "1"}, durable...)...)
+	replica := cluster.AddReplica(t, cluster.Nodes[2])
 	srv := cluster.Nodes[0]
+	kit.Await(t, "a cluster that shows its replica", func() bool {
+		slots, err := srv.Try("CLUSTER", "SLOTS")
+		return err == nil && strings.Contains(fmt.Sprint(slots), strings.TrimPrefix(replica.Addr(), "127.0.0.1:"))
+	})
 	expect(t, examine(t, srv, nil), "topology", "ok", "a cluster of 3 masters and 1 replica, and all slots are served")
 	expect(t, examine(t, srv, nil), "clocks", "ok", "the clocks of 4 servers agree")
 

@@ -224,7 +224,7 @@ func TestChannelsFollowAFailover(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, true)
 	master := r.Nodes[0]
-	replica := r.addReplica(t, master)
+	replica := r.AddReplica(t, master)
 	master.Stop()
 	for _, e := range r.ears[master] {
 		r.assertHears(t, replica, e)
@@ -237,8 +237,8 @@ func TestNobodyListensAtAReplica(t *testing.T) {
 	r := &ring{Cluster: redistest.StartCluster(t, 1)}
 	r.NeedSharded(t)
 	master := r.Nodes[0]
-	former := r.addReplica(t, master)
-	r.addReplica(t, master)
+	former := r.AddReplica(t, master)
+	r.AddReplica(t, master)
 	var ears []*ear
 	for range 6 { // each goes to any node first
 		e := listen(newHub(t, refreshed(t, r.Addrs()...), true), "channel")
@@ -262,7 +262,7 @@ func TestNobodyStaysAtAMasterThatHasBecomeAReplica(t *testing.T) {
 	t.Parallel()
 	r := &ring{Cluster: redistest.StartCluster(t, 1)}
 	r.NeedSharded(t)
-	master, former := r.Nodes[0], r.addReplica(t, r.Nodes[0])
+	master, former := r.Nodes[0], r.AddReplica(t, r.Nodes[0])
 	counted := func(node *redistest.Server) any { return counted(t, node, "channel") }
 	master, former = former, master
 	former.Stop()
@@ -293,28 +293,6 @@ func refreshed(t *testing.T, addrs ...string) rueidis.Client {
 func counted(t *testing.T, node *redistest.Server, channel string) any {
 	t.Helper()
 	return node.Do(t, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1]
-}
-
-// addReplica adds a replica of a node to the cluster and waits until it is in step.
-func (r *ring) addReplica(t *testing.T, master *redistest.Server) *redistest.Server {
-	t.Helper()
-	replica := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-		"--cluster-announce-ip", "127.0.0.1", "--cluster-require-full-coverage", "no")
-	host, port, err := net.SplitHostPort(master.Addr())
-	require.NoError(t, err)
-	replica.Do(t, "CLUSTER", "MEET", host, port)
-	id := master.Str(t, "CLUSTER", "MYID")
-	kit.Await(t, "the replica to know its master", func() bool {
-		_, err := replica.Try("CLUSTER", "REPLICATE", id)
-		return err == nil
-	})
-	r.Nodes = append(r.Nodes, replica)
-	r.AwaitOK(t)
-	kit.Await(t, "the replica to be in step", func() bool {
-		role, _ := replica.Do(t, "ROLE").([]any) // slave, host, port, state, offset
-		return len(role) == 5 && role[3] == "connected"
-	})
-	return replica
 }
 
 func TestPlainMessagesOfAClusterAreHeardFromEveryNode(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ const clusterSlots = 16384
 type Cluster struct {
 	Nodes    []*Server // the masters
 	args     []string
-	replicas int
+	replicas []*Server
 }
 
 // StartCluster starts a cluster and returns once every node says that it is up and knows the owner of every slot.
@@ -49,21 +50,16 @@ func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 	return c
 }
 
-// AddReplica gives a master one more replica, and returns once it is in step and all know of it.
+// AddReplica gives a master one more replica, and returns once it is in step, all nodes know of it, and it of them: one
+// that knows its master alone is never elected in its place.
 func (c *Cluster) AddReplica(t testing.TB, of *Server) *Server {
 	t.Helper()
 	of.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	replica := Start(t, c.args...)
 	replica.Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(of.port))
-	c.replicas++
+	c.replicas = append(c.replicas, replica)
 	c.AwaitOK(t)
-	id := of.Str(t, "CLUSTER", "MYID")
-	await(t, "replica", func() string {
-		if _, err := replica.Try("CLUSTER", "REPLICATE", id); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	replica.Do(t, "CLUSTER", "REPLICATE", of.Str(t, "CLUSTER", "MYID"))
 	replica.AwaitInStep(t)
 	c.AwaitOK(t)
 	return replica
@@ -83,23 +79,26 @@ func (c *Cluster) NeedSharded(t testing.TB) {
 	}
 }
 
+// all are the masters and the replicas.
+func (c *Cluster) all() []*Server { return slices.Concat(c.Nodes, c.replicas) }
+
 // Addrs returns the addresses of all nodes.
-func (c *Cluster) Addrs() []string {
-	addrs := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		addrs[i] = n.Addr()
+func (c *Cluster) Addrs() (addrs []string) {
+	for _, n := range c.all() {
+		addrs = append(addrs, n.Addr())
 	}
 	return addrs
 }
 
-// AwaitOK waits until every node says that the cluster is up and all agree on the owner of every slot; for a test
-// that has restarted a node.
+// AwaitOK waits until every node says that the cluster is up and all agree on the owner of every slot and on the
+// replicas; for a test that has restarted a node.
 func (c *Cluster) AwaitOK(t testing.TB) {
 	t.Helper()
 	await(t, "cluster", func() string {
 		var first string
-		for _, n := range c.Nodes {
-			view, err := n.clusterView(len(c.Nodes) + c.replicas)
+		all := c.all()
+		for _, n := range all {
+			view, err := n.clusterView(len(all))
 			if err != nil {
 				return fmt.Sprintf("node %s: %v", n.Addr(), err)
 			}
@@ -107,14 +106,15 @@ func (c *Cluster) AwaitOK(t testing.TB) {
 				first = view
 			}
 			if view != first {
-				return fmt.Sprintf("node %s: owners %s, elsewhere %s", n.Addr(), view, first)
+				return fmt.Sprintf("node %s: %s, elsewhere %s", n.Addr(), view, first)
 			}
 		}
 		return ""
 	})
 }
 
-// clusterView is what a node says about the owners of the slots, or why it cannot serve all of them.
+// clusterView is what a node says about who has the slots and who replicates whom, or why it cannot serve all slots.
+// CLUSTER SLOTS would not do: it leaves a replica out that has not been sent anything yet.
 func (s *Server) clusterView(nodes int) (string, error) {
 	reply, err := s.Try("CLUSTER", "INFO")
 	if err != nil {
@@ -122,23 +122,29 @@ func (s *Server) clusterView(nodes int) (string, error) {
 	}
 	text, _ := reply.(string)
 	info := infoFields(text)
-	if info["cluster_state"] != "ok" || info["cluster_known_nodes"] != strconv.Itoa(nodes) {
-		return "", fmt.Errorf("state %s, %s nodes known", info["cluster_state"], info["cluster_known_nodes"])
+	if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != strconv.Itoa(clusterSlots) {
+		return "", fmt.Errorf("state %s, %s slots are served", info["cluster_state"], info["cluster_slots_ok"])
 	}
-	ranges, err := s.slotRanges()
+	reply, err = s.Try("CLUSTER", "NODES")
 	if err != nil {
 		return "", err
 	}
-	var covered int
-	var owners strings.Builder
-	for _, r := range ranges {
-		covered += int(r.last - r.first + 1)
-		fmt.Fprintf(&owners, "%d-%d:%s ", r.first, r.last, r.addr)
+	text, _ = reply.(string)
+	var view []string
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line) // id, address, flags, whom it replicates, ping, pong, epoch, link, slots …
+		switch flags := strings.TrimPrefix(f[2], "myself,"); flags {
+		case "master", "slave":
+			view = append(view, fmt.Sprintf("%s %s %s %v", f[1], flags, f[3], f[8:]))
+		default:
+			return "", fmt.Errorf("%s is %s", f[1], flags)
+		}
 	}
-	if covered != clusterSlots {
-		return "", fmt.Errorf("%d slots have an owner", covered)
+	if len(view) != nodes {
+		return "", fmt.Errorf("%d nodes are known", len(view))
 	}
-	return owners.String(), nil
+	slices.Sort(view)
+	return strings.Join(view, ", "), nil
 }
 
 // slotRange is a run of slots with one owner.
@@ -170,7 +176,7 @@ func (s *Server) slotRanges() ([]slotRange, error) {
 // NodeOf returns the node that now owns the slot of a key, according to the first node that answers.
 func (c *Cluster) NodeOf(t testing.TB, key string) *Server {
 	t.Helper()
-	for _, n := range c.Nodes {
+	for _, n := range c.all() {
 		slot, err := n.Try("CLUSTER", "KEYSLOT", key)
 		if err != nil {
 			continue
@@ -192,7 +198,7 @@ func (c *Cluster) NodeOf(t testing.TB, key string) *Server {
 
 func (c *Cluster) node(t testing.TB, addr string) *Server {
 	t.Helper()
-	for _, n := range c.Nodes {
+	for _, n := range c.all() {
 		if n.Addr() == addr {
 			return n
 		}
