@@ -73,6 +73,7 @@ type member struct {
 	since  time.Duration   // it counts from then on, since the group began
 	run    int64           // of its server
 	asking bool            // a call for it is under way
+	busy   bool            // somebody else had it when it was asked for last
 }
 
 // single is the hold of a member of a quorum or of a batch.

@@ -2,6 +2,7 @@ package several
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -10,9 +11,9 @@ import (
 
 // ask asks one server, which is marked so already, within ctx, and makes its grant a member of the group. The lease
 // counts from first.
-func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
+func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err error) {
 	defer func() {
-		g.doneAsking(i)
+		g.doneAsking(i, err)
 		g.tend()
 	}()
 	q, l := g.quorum, g.quorum.Locks[i]
@@ -75,13 +76,25 @@ func (g *quorumGroup) ripenAt(since time.Duration) {
 	}))
 }
 
-// doneAsking notes that a server is not being asked any more.
-func (g *quorumGroup) doneAsking(i int) {
+// doneAsking notes that a server is not being asked any more, and whether it was busy. If that is new, it is asked
+// again soon.
+func (g *quorumGroup) doneAsking(i int, err error) {
+	busy := errors.Is(err, session.ErrBusy)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.taken || g.ended.Load() == nil {
-		g.change(func(members []member) { members[i].asking = false })
+	if !g.taken && g.ended.Load() != nil {
+		return
 	}
+	g.change(func(members []member) {
+		m := &members[i]
+		if busy && !m.busy {
+			g.delay = 0
+			if g.again != nil && g.again.Stop() {
+				g.again = nil
+			}
+		}
+		m.asking, m.busy = false, busy
+	})
 }
 
 // admit makes m a member, unless the group has ended.
@@ -100,7 +113,7 @@ func (g *quorumGroup) admit(i int, m member) bool {
 }
 
 // tend asks servers again that have not granted the lock, or have lost it: soon at first, since it may be the last
-// holder's still, and then when it is time to renew the others.
+// holder's still, or that of an attempt that comes to nothing; and then when it is time to renew the others.
 func (g *quorumGroup) tend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

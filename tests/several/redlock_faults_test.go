@@ -227,6 +227,31 @@ func TestASilentServerOfARedLockIsWaitedForAgain(t *testing.T) {
 	f.Empty()
 }
 
+// A holder asks a server that is back, but is busy with somebody else's attempt, again soon: attempts are short, and it
+// may need that server within a lease.
+func TestAHolderOfARedLockAsksABusyServerAgainSoon(t *testing.T) {
+	t.Parallel()
+	const soon = 2 * time.Second // a third of the lease is 10 s
+	f := kit.NewFleet(t, 5)
+	near := f.Near(&holdfast.Options{Lease: 30 * time.Second})
+	loads := proxy.Answer("-LOADING it is not back yet")
+	loading := f.Proxies[0].On(kit.AnyScript, loads, proxy.EveryTime)
+	f.OnEach(kit.AnyScript, loads, proxy.EveryTime, 1) // all the time
+	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
+	kit.AwaitFor(t, time.Minute, "the server to be asked rarely", func() bool { return loading.Matched() >= 5 })
+
+	f.Servers[0].Do(t, "HSET", kit.Orders, "somebody:1", "1")
+	f.Servers[0].Do(t, "PEXPIRE", kit.Orders, "60000")
+	asked := f.Proxies[0].On(kit.AnyScript, proxy.Pass, proxy.EveryTime)
+	loading.Remove()
+	kit.AwaitFor(t, time.Minute, "a busy server", func() bool { return asked.Answered() > 0 })
+	f.Servers[0].Do(t, "DEL", kit.Orders)
+	kit.AwaitFor(t, soon, "the lock on all servers but one", func() bool {
+		return slices.Equal(f.Counts(near), []int{1, 0, 1, 1, 1})
+	})
+	require.NoError(t, h.Release())
+}
+
 // Calls that share an owner do not keep the lock from each other: one of them gets it.
 func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	t.Parallel()
