@@ -109,6 +109,7 @@ func (g *quorumGroup) admit(i int, m member) bool {
 		m.hold.Watch(g.memberEnded)
 	}
 	g.change(func(members []member) { members[i] = m })
+	g.delay = 0 // the next one that is missing is asked soon
 	return true
 }
 

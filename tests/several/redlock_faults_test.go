@@ -252,6 +252,26 @@ func TestAHolderOfARedLockAsksABusyServerAgainSoon(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
+// However often a server has forgotten the lock, its holder asks for it again as soon as the first time.
+func TestAHolderOfARedLockAsksSoonWheneverItIsForgotten(t *testing.T) {
+	t.Parallel()
+	const soon = 3 * time.Second // a third of the lease is 4 s
+	f := kit.NewFleet(t, 3)
+	near := f.Near(&holdfast.Options{Lease: 12 * time.Second})
+	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
+	f.Has(near, 1, 1, 1)
+	for range 5 {
+		f.Servers[0].Do(t, "DEL", kit.Orders)
+		asked := f.Proxies[0].On(kit.AnyScript, proxy.Pass, proxy.EveryTime)
+		kit.AwaitFor(t, time.Minute, "a renewal", func() bool { return asked.Answered() > 0 })
+		kit.AwaitFor(t, soon, "the lock on all servers", func() bool {
+			return slices.Equal(f.Counts(near), []int{1, 1, 1})
+		})
+		asked.Remove()
+	}
+	require.NoError(t, h.Release())
+}
+
 // Calls that share an owner do not keep the lock from each other: one of them gets it.
 func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	t.Parallel()
