@@ -98,7 +98,7 @@ func TestMemoryOfAWaiter(t *testing.T) {
 		"a lock of one string": {bench.Set, 1, 1600},
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := bench.MeasureWaiters(t, of.kind, 2000, of.channels)
+			w := bench.MeasureWaiters(t, of.kind, 2000, of.channels, 0)
 			assert.LessOrEqual(t, w.Heap, of.heap)
 			assert.LessOrEqual(t, w.Stack, int64(stackOfAWaiter))
 		})

@@ -24,8 +24,8 @@ type Waiters struct {
 }
 
 // MeasureWaiters measures n goroutines that wait for n names that another session holds. Each has so many channels when
-// it has waited for a while.
-func MeasureWaiters(tb testing.TB, kind Kind, n, channels int) Waiters {
+// it has waited for a while. Their looks are counted for as long as idle says, if it does: the first are due after 4 s.
+func MeasureWaiters(tb testing.TB, kind Kind, n, channels int, idle time.Duration) Waiters {
 	srv := redistest.Start(tb)
 	holder, waiter := open(tb, 30*time.Second, srv.Addr()), open(tb, 30*time.Second, srv.Addr())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,15 +53,16 @@ func MeasureWaiters(tb testing.TB, kind Kind, n, channels int) Waiters {
 	w := Waiters{Heap: math.MaxInt64, Stack: math.MaxInt64}
 	w.Connections = srv.Connections(tb) - 1 // without the holder's
 
-	srv.ResetStats(tb)
-	began := time.Now()
 	for range 10 { // the least that is read: a collection keeps what attempts under way allocate during it
 		time.Sleep(200 * time.Millisecond)
 		heapThen, stacksThen := memory()
 		w.Heap, w.Stack = min(w.Heap, (heapThen-heap)/int64(n)), min(w.Stack, (stacksThen-stacks)/int64(n))
 	}
-	commands := srv.CommandStats(tb)["evalsha"]
-	w.Idle = float64(commands) / float64(n) / time.Since(began).Seconds()
+	if idle > 0 {
+		srv.ResetStats(tb)
+		time.Sleep(idle)
+		w.Idle = float64(srv.CommandStats(tb)["evalsha"]) / float64(n) / idle.Seconds()
+	}
 	cancel()
 	wg.Wait()
 	return w
