@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -50,8 +51,9 @@ func (p javaPart) start(r *run, b *historybook, addr, first string, deeds int) *
 		millis(kit.WorkerLease)))
 }
 
-// mayEnd returns what may have ended by the time of a thread's deed: all of its grant, once the lease is over that its
-// first call asked for. A watchdog has renewed it since, or not; nobody tells the thread.
+// mayEnd returns what may have ended by the time of a thread's deed, since the one before it: all of its grant, once
+// the lease is over that its first call asked for. A watchdog has renewed it since, or not; nobody tells the thread.
+// What a deed has taken anew may end, too, before it returns, if that takes longer than a lease.
 func (d deed) mayEnd() (all []deed) {
 	if !d.Java || d.Until == 0 || d.Return <= d.Until {
 		return nil
@@ -62,6 +64,9 @@ func (d deed) mayEnd() (all []deed) {
 	}
 	for _, half := range halves {
 		all = append(all, deed{Client: d.Client, Java: true, Lock: d.Lock, Half: half, Kind: opOrphan, Tag: d.Tag})
+	}
+	if d.Return-d.Call > kit.WorkerLease {
+		all = append(all, all...)
 	}
 	return all
 }
@@ -131,6 +136,28 @@ func (r record) requireMixed(t *testing.T) {
 	require.Greater(t, passed[true], deedsEach/72)
 	require.Greater(t, passed[false], deedsEach/72)
 	require.NotZero(t, lost)
+}
+
+// Each end is looked for between two deeds. If each deed's might be at any time since the lease was over, there would
+// be more orders than a checker can try, as after a re-entry for which a process was stopped.
+func TestWhatJavaHasMayEndBetweenAnyTwoDeeds(t *testing.T) {
+	t.Parallel()
+	const ms, until = time.Millisecond, 1010 * time.Millisecond
+	at := func(from, to time.Duration, kind, out string) deed {
+		return deed{Java: true, Kind: kind, Tag: "java", Out: out, Call: from, Return: to, Until: until}
+	}
+	took := at(5*ms, 10*ms, opTake, "done")
+	took.Until = 0
+	ended := map[string]int{}
+	for _, o := range (record{deeds: []deed{
+		took, at(900*ms, 910*ms, opCount, "1"), at(1100*ms, 1110*ms, opCount, "1"), at(1120*ms, 2200*ms, opReenter, "done"),
+		at(2210*ms, 2220*ms, opRelease, "done"),
+	}}).grants() {
+		if o.Input.(deed).Kind == opOrphan {
+			ended[fmt.Sprint(time.Duration(o.Call), time.Duration(o.Return))]++
+		}
+	}
+	require.Equal(t, map[string]int{"1.01s 1.11s": 1, "1.11s 2.2s": 2, "2.2s 2.22s": 1}, ended)
 }
 
 // A checker that never finds anything would prove nothing.

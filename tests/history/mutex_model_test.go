@@ -143,7 +143,8 @@ func (r record) grants() (all []porcupine.Operation) {
 			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
 		}
 	}
-	sure := map[grantHalf]deed{} // what was certainly held, and when
+	sure := map[grantHalf]deed{}         // what was certainly held, and when
+	before := map[string]time.Duration{} // when the last deed of a grant returned
 	strays, writers := r.strays(), map[string]bool{}
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Out == "unknown" && d.Kind != opReenter && d.Kind != opRelease || d.isInert(writers) {
@@ -162,8 +163,9 @@ func (r record) grants() (all []porcupine.Operation) {
 		}
 		add(d, d.Call, end)
 		for _, o := range d.mayEnd() {
-			add(o, d.Until, d.Return)
+			add(o, max(d.Until, before[d.Tag]), d.Return)
 		}
+		before[d.Tag] = d.Return
 		if d.Kind == opRelease && !d.Java && (d.Out == "lost" || d.Out == "unknown" && d.Until < d.Return) { // trust was over
 			orphan(d, d.Until, d.Until+historySettled)
 		}
