@@ -138,14 +138,13 @@ func (t *Teller) tell() {
 	}
 }
 
-// End makes the server forget the session, if it was told of it.
-func (t *Teller) End(ctx context.Context) {
-	if t.told.Load() {
-		ctx, cancel := context.WithTimeout(ctx, notice)
-		defer cancel()
-		client := t.session.Client
-		_ = client.Do(ctx, client.B().Del().Key(t.key).Build()).Error() // otherwise it expires
+// End makes the server forget the session, if it was told of it. After an error the key is left to expire.
+func (t *Teller) End(ctx context.Context) error {
+	if !t.told.Load() {
+		return nil
 	}
+	client := t.session.Client
+	return client.Do(ctx, client.B().Del().Key(t.key).Build()).NonRedisError()
 }
 
 // Told asks what the sessions of wire owners publish; the result is empty for an unknown one. It is a help for people,

@@ -349,7 +349,7 @@ func (s *Session) close() error {
 		s.hub.Close()
 		<-routines
 		late = errors.Join(late, s.releaseAll(ctx)) // what those were about to give back
-		s.presence.End(ctx)
+		s.forget(ctx)
 		s.bounds.end()
 		s.closeClient()
 		s.runner.Wait()
@@ -367,6 +367,15 @@ func (s *Session) close() error {
 		}
 	}
 	return err
+}
+
+// forget makes the server forget which process the session is, or lets that expire.
+func (s *Session) forget(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var tries Tries
+	for tries.Next(ctx) && s.presence.End(ctx) != nil {
+	}
 }
 
 func (s *Session) closeClient() {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -72,6 +73,20 @@ func TestHoldersAndWaitersTellTheirProcess(t *testing.T) {
 	require.NoError(t, kit.Granted(t, time.Second, next, "the next").Release())
 	require.NoError(t, s.Close())
 	require.NotContains(t, srv.Keyspace(t), sessionKey(s))
+}
+
+// A connection that ends while the session is closed does not leave what it has told on the server.
+func TestAServerForgetsAClosedSessionAllTheSame(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.OpenKnown(t, at(p.Addr()), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	kit.Await(t, "a session that is known", func() bool { return srv.Int(t, "EXISTS", sessionKey(s)) == 1 })
+	require.NoError(t, hold.Release())
+	p.On(proxy.Command("DEL").With(sessionKey(s)), proxy.ResetBefore, proxy.First)
+	require.NoError(t, s.Close())
+	require.Empty(t, srv.Keyspace(t))
 }
 
 // Redisson's holders publish nothing, and foreign values in a session's key are ignored.
