@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
 // requireAsked asks on all servers for a lock, and requires that its holder hears it.
@@ -22,13 +23,27 @@ func requireAsked(t *testing.T, f *kit.Fleet, asked <-chan struct{}) {
 	kit.Within(t, 2*kit.LongestWait, asked, "to be asked")
 }
 
+// lockOnAll takes the lock on all three servers. The hold knows that it has the first, which it does not need.
+func lockOnAll(t *testing.T, f *kit.Fleet, opts *holdfast.Options) (*holdfast.Hold, []*holdfast.Session) {
+	t.Helper()
+	var log kit.Journal
+	opts.Logger = log.JsonLogger()
+	near := f.Near(opts)
+	loading := f.Proxies[0].On(kit.AnyScript, proxy.Answer("-LOADING it is not there yet"), proxy.EveryTime)
+	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
+	loading.Remove()
+	kit.Await(t, "the first server", func() bool {
+		return len(log.Entries(t, "holdfast: another server has the lock")) > 0
+	})
+	f.Has(near, 1, 1, 1)
+	return h, near
+}
+
 // A holder hears that somebody asks though the first of its sessions, which it does not need, is closed.
 func TestAHolderOfARedLockIsAskedWithoutItsFirstSession(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	near := f.Near(nil)
-	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
-	f.Has(near, 1, 1, 1)
+	h, near := lockOnAll(t, f, new(holdfast.Options))
 	require.NoError(t, near[0].Close())
 	requireAsked(t, f, h.Asked())
 	require.NoError(t, h.Release())
@@ -57,10 +72,8 @@ func TestAHolderOfARedLockIsAskedByWhateverServers(t *testing.T) {
 func TestARedLockThatNobodyCanReleaseIsGivenBackWithoutItsFirstSession(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	near := f.Near(&holdfast.Options{Reclaim: true, Lease: time.Minute})
 	func() {
-		h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
-		f.Has(near, 1, 1, 1)
+		h, near := lockOnAll(t, f, &holdfast.Options{Reclaim: true, Lease: time.Minute})
 		require.NoError(t, near[0].Close())
 		require.NoError(t, h.Err())
 	}()
