@@ -138,7 +138,7 @@ func (t *Teller) tell() {
 	}
 }
 
-// End makes the server forget the session, if it was told of it. After an error the key is left to expire.
+// End makes the server forget the session, if it was told of it. After an error the key may be there until it expires.
 func (t *Teller) End(ctx context.Context) error {
 	if !t.told.Load() {
 		return nil

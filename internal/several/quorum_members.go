@@ -85,16 +85,13 @@ func (g *quorumGroup) doneAsking(i int, err error) {
 	if !g.taken && g.ended.Load() != nil {
 		return
 	}
-	g.change(func(members []member) {
-		m := &members[i]
-		if busy && !m.busy {
-			g.delay = 0
-			if g.again != nil && g.again.Stop() {
-				g.again = nil
-			}
+	if busy && !(*g.members.Load())[i].busy {
+		g.delay = 0
+		if g.again != nil && g.again.Stop() {
+			g.again = nil
 		}
-		m.asking, m.busy = false, busy
-	})
+	}
+	g.change(func(members []member) { members[i].asking, members[i].busy = false, busy })
 }
 
 // admit makes m a member, unless the group has ended.
