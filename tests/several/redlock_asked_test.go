@@ -23,6 +23,12 @@ func requireAsked(t *testing.T, f *kit.Fleet, asked <-chan struct{}) {
 	kit.Within(t, 2*kit.LongestWait, asked, "to be asked")
 }
 
+// joined is how many servers the holds of sessions that log so know that they have got since they were taken.
+func joined(t *testing.T, log *kit.Journal) int {
+	t.Helper()
+	return len(log.Entries(t, "holdfast: another server has the lock"))
+}
+
 // lockOnAll takes the lock on all three servers. The hold knows that it has the first, which it does not need.
 func lockOnAll(t *testing.T, f *kit.Fleet, opts *holdfast.Options) (*holdfast.Hold, []*holdfast.Session) {
 	t.Helper()
@@ -32,9 +38,7 @@ func lockOnAll(t *testing.T, f *kit.Fleet, opts *holdfast.Options) (*holdfast.Ho
 	loading := f.Proxies[0].On(kit.AnyScript, proxy.Answer("-LOADING it is not there yet"), proxy.EveryTime)
 	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
 	loading.Remove()
-	kit.Await(t, "the first server", func() bool {
-		return len(log.Entries(t, "holdfast: another server has the lock")) > 0
-	})
+	kit.Await(t, "the first server", func() bool { return joined(t, &log) > 0 })
 	f.Has(near, 1, 1, 1)
 	return h, near
 }

@@ -98,7 +98,6 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 		return fmt.Sprintf("%s/%s/%v", p.outage.Name, moments[p.moment].name, p.down)
 	}, func(t *testing.T, p place) {
 		var log kit.Journal
-		joined := func() int { return len(log.Entries(t, "holdfast: another server has the lock")) }
 		tuned := *kit.Patient
 		tuned.ServerTimeout = patient
 		c := &crisis{Fleet: kit.NewFleet(t, 5)}
@@ -117,10 +116,10 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 			}
 		}()
 		c.Keeps(2*length, h, c.theirs)
-		before := joined()
+		before := joined(t, &log)
 		repair()
 		// A server may have granted it in vain, by a reply that came too late.
-		kit.Await(t, "the hold to be told of both", func() bool { return joined() >= before+len(p.down) })
+		kit.Await(t, "the hold to be told of both", func() bool { return joined(t, &log) >= before+len(p.down) })
 		c.Has(c.near, 1, 1, 1, 1, 1)
 		repair = c.Strike(kit.Killed, p.others...)
 		c.Keeps(length*5/4, h, c.theirs)
