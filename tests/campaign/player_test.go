@@ -282,14 +282,14 @@ func (c *client) complain(o object, err error) {
 }
 
 // explained reports whether an error is one that a stroke of the nemesis explains: a connection that ended, or a server
-// that refused.
+// that refused, or has not said what became of a trim.
 func explained(err error) bool {
 	for _, words := range []string{
 		"connection", "dial tcp", "read tcp", "write tcp", "i/o timeout", "EOF", "too late", "OOM", "LOADING", "MASTERDOWN",
 		"READONLY", "CLUSTERDOWN", "NOPERM", "can't run this command", "ACL failure", "TRYAGAIN", "NOREPLICAS",
 		"no master", "slot",
 		"more than half", "rueidis client is closing", "MISCONF", "UNBLOCKED", "MOVED", "ASK", "does not have it",
-		"has started within a lease",
+		"has started within a lease", "makes the lease shorter may be under way",
 	} {
 		if strings.Contains(err.Error(), words) {
 			return true
