@@ -290,6 +290,7 @@ func explained(err error) bool {
 		"no master", "slot",
 		"more than half", "rueidis client is closing", "MISCONF", "UNBLOCKED", "MOVED", "ASK", "does not have it",
 		"has started within a lease", "makes the lease shorter may be under way",
+		"has not answered in time", "too little of the lease is left",
 	} {
 		if strings.Contains(err.Error(), words) {
 			return true
