@@ -175,7 +175,7 @@ func (t *taking) Once(context.Context) error {
 		}
 		got[i] = h
 	}
-	return t.join(got)
+	return t.fail(t.operation, t.join(got))
 }
 
 // Wait gathers the members until it has all or sleep ends. It is no waiting loop of its own: in each round it waits as
@@ -184,12 +184,23 @@ func (t *taking) Wait(_, sleep context.Context) error {
 	for first := 0; ; {
 		missing, err := t.round(sleep, first)
 		if err == nil || !passes(err) || sleep.Err() != nil {
-			return err
+			return t.fail(t.operation, t.explain(err))
 		}
 		first = t.beginning(missing)
 		// Without it, two calls with locks of one name could take turns in finding each other's lock taken.
 		_ = session.Pause(sleep, rand.N(rest))
 	}
+}
+
+// explain is err, unless ctx ended while a round that failed let go of what it had: then that is why the call ends.
+func (t *taking) explain(err error) error {
+	switch {
+	case t.ctx.Err() == nil || !passes(err):
+		return err
+	case errors.Is(err, holdfast.ErrBusy):
+		return session.Stopped(t.ctx)
+	}
+	return fmt.Errorf("%w; last attempt: %w", session.Stopped(t.ctx), err)
 }
 
 // errEnded says that a hold ended too early to be of use.
@@ -227,7 +238,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 	defer func() { got.letGo(sleep) }()
 	end, limited := sleep.Deadline()
 	if got[first], err = lockUntil(t.ctx, t.members[first], end); err != nil {
-		return first, t.fail(t.operation, err)
+		return first, err
 	}
 	soon := time.Now().Add(max(patience, time.Since(t.began)))
 	if limited && end.Before(soon) {
@@ -243,7 +254,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 			got[i], err = lockUntil(t.ctx, l, soon)
 		}
 		if err != nil {
-			return i, t.fail(t.operation, err)
+			return i, err
 		}
 	}
 	return first, t.join(got)
@@ -264,7 +275,7 @@ func (t *taking) join(got gathered) error {
 	var holds []*core.Hold
 	for _, h := range got {
 		if err := h.Err(); err != nil {
-			return t.fail(t.operation, fmt.Errorf("%w: %w", errEnded, err))
+			return fmt.Errorf("%w: %w", errEnded, err)
 		}
 		holds = append(holds, (*core.Hold)(h))
 	}
@@ -274,6 +285,9 @@ func (t *taking) join(got gathered) error {
 }
 
 func (m *MultiLock) fail(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
 	label := m.label()
 	return label.Fail(operation, err)
 }

@@ -51,6 +51,7 @@ func TestAMultiLockWaitsOutAnOutage(t *testing.T) {
 // A call ends when its time is over, even if a server that has fallen silent still has some of what it took.
 func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 	t.Parallel()
+	const patience = 2 * time.Second
 	servers := kit.StartServers(t, 2)
 	p, q := proxy.Start(t, servers[0].Addr()), proxy.Start(t, servers[1].Addr())
 	opts := &holdfast.Options{Lease: 30 * time.Second}
@@ -64,20 +65,20 @@ func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 	}{
 		"ctx": {m.Lock, context.DeadlineExceeded},
 		"wait": {
-			func(context.Context) (*holdfast.Hold, error) { return m.TryLockFor(t.Context(), 500*time.Millisecond) },
+			func(context.Context) (*holdfast.Hold, error) { return m.TryLockFor(t.Context(), patience) },
 			holdfast.ErrBusy,
 		},
 	} {
 		second := q.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.First)
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		took := kit.Stopwatch()
 		got := kit.GoLock(ctx, c.take)
 		second.WaitAnswered(t, 1) // so the reply of the first has arrived
 		p.StallAll()
 		require.EqualValues(t, 1, servers[0].Int(t, "EXISTS", "a"))
-		r := kit.Within(t, 3*time.Second, got, name)
+		r := kit.Within(t, 2*patience, got, name)
 		require.ErrorIs(t, r.Err, c.err, name)
-		require.Less(t, took(), 2*time.Second, name)
+		require.Less(t, took(), patience+1500*time.Millisecond, name)
 		cancel()
 		p.ResumeAll()
 		kit.Await(t, "a is given back", func() bool { return len(servers[0].Keyspace(t)) == 0 })
