@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type Fleet struct {
 	*testing.T
 	Servers []*redistest.Server
 	Proxies []*proxy.Proxy
+	log     Journal // of the near sessions
 }
 
 // NewFleet starts servers that have all scripts loaded.
@@ -40,8 +42,13 @@ func NewFleet(t *testing.T, n int) *Fleet {
 // Near opens a session on each server, through the proxies.
 func (f *Fleet) Near(opts *holdfast.Options) (sessions []*holdfast.Session) {
 	f.Helper()
+	logged := holdfast.Options{Lease: Lease}
+	if opts != nil {
+		logged = *opts
+	}
+	logged.Logger = f.log.JsonLogger()
 	for _, p := range f.Proxies {
-		sessions = append(sessions, Open(f, p.Addr(), opts))
+		sessions = append(sessions, Open(f, p.Addr(), &logged))
 	}
 	return sessions
 }
@@ -169,7 +176,7 @@ func (f *Fleet) Counts(sessions []*holdfast.Session) []int {
 	return counts
 }
 
-// Has waits until the counts are those wanted.
+// Has waits until the counts are those wanted. A hold may not know of all: it gives back what it was granted too late.
 func (f *Fleet) Has(sessions []*holdfast.Session, want ...int) {
 	f.Helper()
 	var got []int
@@ -182,6 +189,30 @@ func (f *Fleet) Has(sessions []*holdfast.Session, want ...int) {
 		got = f.Counts(sessions)
 		return slices.Equal(want, got)
 	})
+}
+
+// Joined returns how many servers the holds of near sessions know that they have got since they were taken.
+func (f *Fleet) Joined() int {
+	f.Helper()
+	return len(f.log.Entries(f.T, "holdfast: another server has the lock"))
+}
+
+// Everywhere takes a lock, and returns when its hold knows that it has it on all servers: at first the lock is granted
+// by as few as it needs, by the last ones.
+func (f *Fleet) Everywhere(lock func(context.Context) (*holdfast.Hold, error)) *holdfast.Hold {
+	f.Helper()
+	spare, before := (len(f.Servers)-1)/2, f.Joined()
+	var ends []func()
+	for _, p := range f.Proxies[:spare] {
+		ends = append(ends, p.On(AnyScript, proxy.Answer("-LOADING it is not there yet"), proxy.EveryTime).Remove)
+	}
+	h, err := lock(f.Context())
+	require.NoError(f, err)
+	for _, end := range ends {
+		end()
+	}
+	Await(f, "the hold to have all servers", func() bool { return f.Joined() >= before+spare })
+	return h
 }
 
 // Keeps checks for the time d that a hold is believed in and that nobody can get the other lock, which it excludes.

@@ -258,8 +258,7 @@ func TestAHolderOfARedLockAsksSoonWheneverItIsForgotten(t *testing.T) {
 	const soon = 3 * time.Second // a third of the lease is 4 s
 	f := kit.NewFleet(t, 3)
 	near := f.Near(&holdfast.Options{Lease: 12 * time.Second})
-	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
-	f.Has(near, 1, 1, 1)
+	h := f.Everywhere(kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient).Lock)
 	for range 5 {
 		f.Servers[0].Do(t, "DEL", kit.Orders)
 		asked := f.Proxies[0].On(kit.AnyScript, proxy.Pass, proxy.EveryTime)

@@ -28,9 +28,7 @@ type crisis struct {
 // everywhere takes the lock on all servers.
 func (c *crisis) everywhere() *holdfast.Hold {
 	c.Helper()
-	h := kit.Lock(c, c.Context(), c.mine)
-	c.Has(c.near, 1, 1, 1, 1, 1)
-	return h
+	return c.Everywhere(c.mine.Lock)
 }
 
 // moments are when the servers of a crisis fail. At the end of each, the lock is held and they have failed.
@@ -97,12 +95,11 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 	kit.InParallel(t, len(places), places, func(p place) string {
 		return fmt.Sprintf("%s/%s/%v", p.outage.Name, moments[p.moment].name, p.down)
 	}, func(t *testing.T, p place) {
-		var log kit.Journal
 		tuned := *kit.Patient
 		tuned.ServerTimeout = patient
 		c := &crisis{Fleet: kit.NewFleet(t, 5)}
 		kit.Building <- struct{}{}
-		c.near = c.Near(&holdfast.Options{Lease: length, Logger: log.JsonLogger()})
+		c.near = c.Near(&holdfast.Options{Lease: length})
 		far := c.Far(&holdfast.Options{Lease: length})
 		c.mine, c.theirs = kit.RedLock(c.near, kit.Orders, kit.ReentrantMember, &tuned),
 			kit.RedLock(far, kit.Orders, kit.ReentrantMember, &tuned)
@@ -116,10 +113,10 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 			}
 		}()
 		c.Keeps(2*length, h, c.theirs)
-		before := joined(t, &log)
+		before := c.Joined()
 		repair()
 		// A server may have granted it in vain, by a reply that came too late.
-		kit.Await(t, "the hold to be told of both", func() bool { return joined(t, &log) >= before+len(p.down) })
+		kit.Await(t, "the hold to be told of both", func() bool { return c.Joined() >= before+len(p.down) })
 		c.Has(c.near, 1, 1, 1, 1, 1)
 		repair = c.Strike(kit.Killed, p.others...)
 		c.Keeps(length*5/4, h, c.theirs)
@@ -258,8 +255,7 @@ func TestARedLockOutlivesTheSessionsThatItDoesNotNeed(t *testing.T) {
 	near, other := f.Near(&holdfast.Options{Lease: length}),
 		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
-	h := kit.Lock(t, t.Context(), l)
-	f.Has(near, 1, 1, 1, 1, 1)
+	h := f.Everywhere(l.Lock)
 	ctx := h.Context(t.Context())
 	require.NoError(t, near[0].Close())
 	f.Keeps(length*5/4, h, other)
@@ -291,8 +287,7 @@ func TestARedLockIsEnteredOnceMoreWithoutTwoServers(t *testing.T) {
 			opts := &holdfast.Options{Lease: length}
 			near, other := f.Near(opts), kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, kit.Patient)
 			l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
-			outer := kit.Lock(t, t.Context(), l)
-			f.Has(near, 1, 1, 1, 1, 1)
+			outer := f.Everywhere(l.Lock)
 			repair := f.Strike(o, 0, 2)
 			inner := kit.Lock(t, outer.Context(t.Context()), l)
 			third, err := l.TryLock(inner.Context(t.Context()))

@@ -149,8 +149,7 @@ func TestARedLockThatIsHeldIsNotCalledLost(t *testing.T) {
 	f := kit.NewFleet(t, 5)
 	near := f.Near(&holdfast.Options{Lease: length})
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
-	h := kit.Lock(t, t.Context(), l)
-	f.Has(near, 1, 1, 1, 1, 1)
+	h := f.Everywhere(l.Lock)
 	f.Cut(0)
 	f.Cut(1)
 	kit.SleepUntil(time.Now().Add(length * 5 / 4)) // these are lost
@@ -165,8 +164,8 @@ func TestARedLockThatIsHeldIsNotCalledLost(t *testing.T) {
 	require.NoError(t, h.Release())
 	f.Empty()
 
-	require.NoError(t, holdfast.Do(t.Context(), l.Lock, func(ctx context.Context) error {
-		f.Has(near, 1, 1, 1, 1, 1)
+	everywhere := func(context.Context) (*holdfast.Hold, error) { return f.Everywhere(l.Lock), nil }
+	require.NoError(t, holdfast.Do(t.Context(), everywhere, func(ctx context.Context) error {
 		f.Cut(0)
 		f.Cut(1)
 		kit.SleepUntil(time.Now().Add(length * 5 / 4))
@@ -184,8 +183,7 @@ func TestARedLockThatMostHaveForgottenIsCalledLost(t *testing.T) {
 	near := f.Near(&holdfast.Options{Lease: time.Minute})
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
 	for forget, lost := range []bool{false, false, true, true} {
-		h := kit.Lock(t, t.Context(), l)
-		f.Has(near, 1, 1, 1)
+		h := f.Everywhere(l.Lock)
 		for _, srv := range f.Servers[:forget] {
 			srv.Do(t, "DEL", kit.Orders)
 		}

@@ -78,8 +78,7 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 		do()
 		return watch()
 	}
-	h := kit.Lock(t, t.Context(), l)
-	f.Has(near, 1, 1, 1)
+	h := f.Everywhere(l.Lock)
 	resume := f.Strike(kit.Paused, 0)
 	require.Less(t, took(func() { require.NoError(t, h.Extend(t.Context(), 30*time.Second)) }), timeout/2)
 	require.Less(t, took(func() { require.NoError(t, h.Release()) }), timeout/2)
