@@ -184,7 +184,7 @@ func (t *taking) Wait(_, sleep context.Context) error {
 	for first := 0; ; {
 		missing, err := t.round(sleep, first)
 		if err == nil || !passes(err) || sleep.Err() != nil {
-			return t.fail(t.operation, t.explain(err))
+			return t.fail(t.operation, t.explain(sleep, err))
 		}
 		first = t.beginning(missing)
 		// Without it, two calls with locks of one name could take turns in finding each other's lock taken.
@@ -193,14 +193,18 @@ func (t *taking) Wait(_, sleep context.Context) error {
 }
 
 // explain is err, unless ctx ended while a round that failed let go of what it had: then that is why the call ends.
-func (t *taking) explain(err error) error {
+func (t *taking) explain(sleep context.Context, err error) error {
+	if sleep.Err() == nil || !passes(err) {
+		return err
+	}
+	why := new(session.Retries).Interrupted(sleep, context.Cause(sleep))
 	switch {
-	case t.ctx.Err() == nil || !passes(err):
+	case errors.Is(why, holdfast.ErrBusy): // its time is over
 		return err
 	case errors.Is(err, holdfast.ErrBusy):
-		return session.Stopped(t.ctx)
+		return why
 	}
-	return fmt.Errorf("%w; last attempt: %w", session.Stopped(t.ctx), err)
+	return fmt.Errorf("%w; last attempt: %w", why, err)
 }
 
 // errEnded says that a hold ended too early to be of use.
