@@ -82,10 +82,10 @@ func TestAWaiterLooksAgainWhenItsSubscriptionIsBack(t *testing.T) {
 	kit.Await(t, "the end of the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	require.NoError(t, held.Release())
 	p.RefuseNew(false)
-	back := time.Now()
+	took := kit.Stopwatch()
 	r := kit.Within(t, kit.LongestWait, waiter, "the lock")
 	require.NoError(t, r.Err)
-	require.Less(t, time.Since(back), 2500*time.Millisecond) // the delay between two attempts to connect
+	require.Less(t, took(), 2500*time.Millisecond) // the delay between two attempts to connect
 }
 
 // A subscription that goes silent is noticed by the client, or costs no more than a lost message.

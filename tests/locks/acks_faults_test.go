@@ -75,9 +75,9 @@ func TestTryLockForWaitsNoLongerForReplicas(t *testing.T) {
 	for _, l := range []interface {
 		TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
 	}{rlock.New(s, "orders", nil), both} {
-		began := time.Now()
+		took := kit.Stopwatch()
 		_, err := l.TryLockFor(t.Context(), 10*time.Millisecond)
-		require.Less(t, time.Since(began), acksPatience/2)
+		require.Less(t, took(), acksPatience/2)
 		got, wanted, why := notAcknowledged(t, err)
 		require.Equal(t, []int{0, 1}, []int{got, wanted})
 		require.ErrorContains(t, why, "no answer in time")
