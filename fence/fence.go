@@ -123,6 +123,8 @@ func Check(ctx context.Context, tx *sql.Tx, d Dialect, name string, token int64)
 	switch {
 	case !ok:
 		return fmt.Errorf("fence: %v is no dialect", d)
+	case tx == nil:
+		return errors.New("fence: tx is nil")
 	case name == "":
 		return errors.New("fence: name is empty")
 	case token <= 0:

@@ -70,6 +70,7 @@ func TestOlderTokensAreRefused(t *testing.T) {
 			require.ErrorContains(t, check("other", token, (*sql.Tx).Commit), says)
 		}
 		require.ErrorContains(t, check("", 1, (*sql.Tx).Commit), "name is empty")
+		require.ErrorContains(t, fence.Check(t.Context(), nil, db.Dialect, "other", 1), "tx is nil")
 		tx := begin(t, db, sql.LevelDefault)
 		require.ErrorContains(t, fence.Check(t.Context(), tx, 0, "other", 1), "Dialect(0) is no dialect")
 		require.NoError(t, tx.Rollback())
