@@ -224,6 +224,7 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 	require.True(t, seconds, "the second holder, and that the first was told")
 	require.True(t, returns, "tokens begin anew")
 	require.True(t, lost)
+	require.NoError(t, session.Close()) // it says which process it is when its looks take long
 	require.Empty(t, srv.Keyspace(t))
 }
 
