@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -42,6 +43,21 @@ func Granted(t testing.TB, d time.Duration, c <-chan Result, what string) *holdf
 	r := Within(t, d, c, what)
 	require.NoError(t, r.Err, what)
 	return r.Hold
+}
+
+// WaitInVain waits for a lock that somebody else keeps. Only where this process stood still may the last attempt have
+// been cut off under way.
+func WaitInVain(
+	t testing.TB, tryLockFor func(context.Context, time.Duration) (*holdfast.Hold, error), wait time.Duration,
+) {
+	t.Helper()
+	began, still := time.Now(), Stillness()
+	_, err := tryLockFor(t.Context(), wait)
+	if still() == 0 || !errors.Is(err, holdfast.ErrUnknown) {
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.GreaterOrEqual(t, time.Since(began), wait)
 }
 
 // AwaitHandOn awaits a moment at which a release hands an rlock on to the first in its line: in the first 4 of each
