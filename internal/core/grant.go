@@ -106,16 +106,16 @@ func (g *grant) remaining() kind.Remaining {
 
 // sweep gives back what a lost grant may leave behind.
 func (g *grant) sweep() {
-	g.claim.Lock()
-	duty := g.claim.Sweep(&g.Grant, g.lock.Session().Now(), g.claim.owner != nil)
-	g.claim.Unlock()
-	g.do(duty)
+	g.do(func() owner.Duty { return g.claim.Sweep(&g.Grant, g.lock.Session().Now(), g.claim.owner != nil) })
 }
 
-// do carries out a duty in the background.
-func (g *grant) do(duty owner.Duty) {
+// do carries out in the background what a rule demands.
+func (g *grant) do(rule func() owner.Duty) {
+	g.claim.Lock()
+	duty := rule()
+	g.claim.Unlock()
 	if duty.Correct {
-		g.correct(0)
+		g.correct(duty.Then)
 	}
 	g.lock.owe(duty.Debt)
 }
@@ -160,11 +160,7 @@ func (g *grant) lose(sent time.Duration) {
 	for _, h := range g.live() {
 		h.lose()
 	}
-	now := g.lock.Session().Now()
-	g.claim.Lock()
-	again := g.claim.Recheck(&g.Grant, sent, now, g.lock.memory())
-	g.claim.Unlock()
-	g.lock.owe(again)
+	g.do(func() owner.Duty { return g.claim.Missed(&g.Grant, sent, g.lock.Session().Now(), g.lock.memory()) })
 }
 
 // lasts records that a call which has just returned extended the server's lease, or may have.

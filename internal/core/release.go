@@ -109,7 +109,16 @@ func (g *grant) lower(ctx context.Context) (means owner.Outcome, remaining kind.
 			break
 		}
 	}
+	if err != nil && remaining.Count == 0 {
+		g.doubt(remaining) // it becomes a debt, which needs no turn
+	}
 	return means, remaining, err
+}
+
+func (g *grant) doubt(remaining kind.Remaining) {
+	g.claim.Lock()
+	g.claim.InDoubt(&g.Grant, remaining)
+	g.claim.Unlock()
 }
 
 func (g *grant) lowerOnce(ctx context.Context, remaining kind.Remaining) (means owner.Outcome, err error) {
@@ -140,9 +149,7 @@ func (g *grant) lowered(
 	c := g.claim
 	if err != nil {
 		if script.ClassOf(err) != script.Refused {
-			c.Lock()
-			c.InDoubt(&g.Grant, remaining)
-			c.Unlock()
+			g.doubt(remaining)
 		}
 		return 0, g.lock.final(err)
 	}
@@ -161,10 +168,7 @@ func (g *grant) lowered(
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
 func (g *grant) owe(remaining kind.Remaining) {
-	g.claim.Lock()
-	duty := g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now())
-	g.claim.Unlock()
-	g.do(duty)
+	g.do(func() owner.Duty { return g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now()) })
 }
 
 // correct tells the server in the background, not before then, how many holds are left: what

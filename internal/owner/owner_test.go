@@ -259,6 +259,20 @@ func TestWhatAReleaseInDoubtOwes(t *testing.T) {
 		c.Owe(g, Remaining{Owner: "w"}, s))
 }
 
+// A renewal that has found nothing of a grant says nothing of a hold that was granted since under its wire owner.
+func TestAMissedGrantTakesNoLaterHold(t *testing.T) {
+	var c testClaim
+	c.take(Exclusive, "w", 0)
+	g := c.take(Shared, "w", 0)
+	g.setCopies(10 * s)
+	assert.Equal(t, Duty{Correct: true, Then: 10 * s}, c.Missed(g, s, s, length), "in turn, it leaves what there is")
+	assert.Empty(t, c.Missed(g, 10*s, 10*s, length), "no copy can come any more")
+	var other testClaim
+	alone := other.take(Exclusive, "x", 0)
+	alone.setCopies(10 * s)
+	assert.Equal(t, Duty{Debt: expect("x", 0, 10*s, s, length)}, other.Missed(alone, s, s, length))
+}
+
 func TestSweepingWhatALostGrantLeaves(t *testing.T) {
 	for name, tt := range map[string]struct {
 		now    time.Duration

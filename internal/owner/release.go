@@ -38,8 +38,9 @@ func ReadReleased(reply int64) Released {
 
 // A Duty is what the session must still tell the server in the background.
 type Duty struct {
-	Correct bool // under the claim's turn, how many holds are left by then
-	Debt    Debt // if it has a wire owner
+	Correct bool          // under the claim's turn, how many holds are left by then
+	Then    time.Duration // not before
+	Debt    Debt          // if it has a wire owner
 }
 
 // Remaining returns the holds that a release of g leaves, as they are now. If the wire owner has lived on, a later
@@ -70,7 +71,8 @@ func (c *Claim[G, H]) ceiling(g *Grant[G, H]) int {
 	return c.note().highest()
 }
 
-// InDoubt records that a release may have been executed, or may still be, and nobody knows.
+// InDoubt records that a release may have been executed, or may still be, and nobody knows; or that one of the last hold
+// was refused, and becomes a debt.
 func (c *Claim[G, H]) InDoubt(g *Grant[G, H], remaining Remaining) {
 	c.doubtOf(g)
 	if remaining.Count == 0 {
@@ -123,6 +125,16 @@ func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) D
 		return Debt{}
 	}
 	return expect(g.Wire, c.doubtOf(g), copies, now, memory)
+}
+
+// Missed returns what must be done about a grant of which a call that was sent then has found nothing: a copy of its
+// acquisition may yet be executed. The caller has no turn, so a shared half may have a newer hold, or get one from a
+// call that is under way: those are to stay.
+func (c *Claim[G, H]) Missed(g *Grant[G, H], sent, now, memory time.Duration) Duty {
+	if copies := g.besides().copies; g.half == Shared && copies > sent {
+		return Duty{Correct: true, Then: copies}
+	}
+	return Duty{Debt: c.Recheck(g, sent, now, memory)}
 }
 
 // Owe returns what must be done about a release that was refused, or whose outcome is not known: the last one is a

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -89,4 +90,28 @@ func TestAReadHoldThatWasForcedIsLostAfterADowngrade(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, was)
 	require.ErrorIs(t, read.Release(), holdfast.ErrLost)
+}
+
+// A release that the server has refused is repeated in the background. It takes no hold that the owner has got since.
+func TestARefusedReleaseOfAReadTakesNoLaterOne(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	other := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
+	lock := kit.OrdersRW(s, 0)
+	write := kit.Lock(t, t.Context(), lock.Write())
+	ctx := write.Context(t.Context())
+	first := kit.Lock(t, ctx, lock.Read())
+	releases := kit.ScriptOf(kit.KindOf("rwlock read"), "release")
+	refused := p.On(releases, proxy.Answer("-LOADING not now"), proxy.EveryTime)
+	require.Error(t, first.Release())
+	second := kit.Lock(t, ctx, lock.Read())
+	refused.Remove()
+	p.On(releases, proxy.Pass, proxy.EveryTime).WaitAnswered(t, 1)
+	require.NoError(t, write.Release())
+	_, err := other.Write().TryLock(t.Context())
+	require.NoError(t, second.Err())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, second.Release())
 }

@@ -208,6 +208,11 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.awaitTurn = false },
 			in:      reads, want: harm,
 		},
+		// The next hold has the number that the release knows, which was refused and is repeated.
+		"a refused release is not reckoned with": {
+			without: func(r *rules) { r.doubtRefused = false },
+			in:      one, want: harm,
+		},
 		// By then the next hold has been asked for, and the repeated release gets its number as its ceiling.
 		"owed after the turn": {
 			without: func(r *rules) { r.oweInTurn = false },

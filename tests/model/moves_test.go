@@ -131,6 +131,10 @@ func (w *world) travel(r rules, i int, emit emit) {
 		w.silence(r, i, "loses the reply to", emit)
 		return
 	}
+	if n := w.faulty(); n != nil && g.doing == releasing {
+		n.refused(r, i)
+		emit(event{who: requests[i], msg: g.msg, then: "is refused"}, n, fine)
+	}
 	n := w.clone()
 	m := &n.g[i]
 	m.answer = r.run(&n.server, g.msg)

@@ -110,6 +110,15 @@ func (w *world) inDoubt(g *grant, rest owner.Remaining) {
 	w.emptied = w.emptied || rest.Count == 0 && g.State().Half == owner.Shared
 }
 
+// refused handles a release that was not executed, and is left to others.
+func (w *world) refused(r rules, i int) {
+	g := &w.g[i]
+	if r.doubtRefused && g.rest.Count == 0 {
+		w.inDoubt(g.grant, g.rest)
+	}
+	g.doing = owing
+}
+
 // pay repeats g's release, when others may have had their turn.
 func (w *world) pay(r rules, i int) {
 	g := &w.g[i]

@@ -24,11 +24,12 @@ type rules struct {
 
 	// Releases.
 
-	restOfOwner bool // a release leaves what the wire owner has; without: what its own grant has
-	oneRelease  bool // a release that finds nothing was forestalled by that of another grant under the same wire owner
-	awaitTurn   bool // a release that got no turn in time is still made in its turn; without: at once
-	correctLoss bool // a correction that finds nothing ends the holds that are left
-	oweInTurn   bool // what a release without a reply leaves is decided while it has its turn; without: afterwards
+	restOfOwner  bool // a release leaves what the wire owner has; without: what its own grant has
+	oneRelease   bool // a release that finds nothing was forestalled by that of another grant under the same wire owner
+	awaitTurn    bool // a release that got no turn in time is still made in its turn; without: at once
+	correctLoss  bool // a correction that finds nothing ends the holds that are left
+	doubtRefused bool // a release that was refused, and is owed, may be executed at any time
+	oweInTurn    bool // what a release without a reply leaves is decided while it has its turn; without: afterwards
 
 	// Acquisitions whose outcome is in doubt.
 
@@ -82,6 +83,7 @@ func allRules() rules {
 		freshOwner: true, serialised: true, targetCounts: true, neverRecreate: true, notAfter: true, notAfterToo: true,
 		ceilings: true, skipNumbers: true, freshNumbers: true, keepNumbers: true,
 		restOfOwner: true, oneRelease: true, awaitTurn: true, correctLoss: true, oweInTurn: true,
+		doubtRefused: true,
 		doubtRefusal: true, undoAtOnce: true, undoAgain: true, undoOwn: true, undoReturns: true,
 		sweepRepeats: true, sweepReentries: true, sweepFromSend: true,
 		notBefore: true, asked: true, refuseLonger: true, keepDoubt: true, waitLonger: true,

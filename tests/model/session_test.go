@@ -241,7 +241,7 @@ func (w *world) unanswered(r rules, i int, repeat bool) {
 // do starts the background calls for what the server still has to be told.
 func (w *world) do(r rules, g *grant, duty owner.Duty) {
 	if duty.Correct {
-		w.correct(g, w.now)
+		w.correct(g, max(w.now, duty.Then))
 	}
 	w.owe(g.State().Half, duty.Debt, false, r)
 }
@@ -266,8 +266,7 @@ func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
 	if !r.sweepFromSend {
 		sent = w.now
 	}
-	again := w.claim(g).Recheck(g, sent, w.now, w.memory())
-	w.owe(g.State().Half, again, false, r)
+	w.do(r, g, w.claim(g).Missed(g, sent, w.now, w.memory()))
 	return found
 }
 
