@@ -230,7 +230,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	u := sitDown(t, srv)
-	u.types("$HF run --lease 1s --grace 100ms x -- " +
+	u.types("$HF run --lease 6s --grace 100ms x -- " +
 		script(t, "stty raw; echo ready; trap '' TERM; while :; do sleep 0.05; done") + "\n")
 	u.sees("ready")
 	forceUnlock(t, srv, "x")
