@@ -71,8 +71,8 @@ func (c *Claim[G, H]) ceiling(g *Grant[G, H]) int {
 	return c.note().highest()
 }
 
-// InDoubt records that a release may have been executed, or may still be, and nobody knows; or that one of the last hold
-// was refused, and becomes a debt.
+// InDoubt records that a release may have been executed, or may still be, and nobody knows; or that one of the last
+// hold was refused, and becomes a debt.
 func (c *Claim[G, H]) InDoubt(g *Grant[G, H], remaining Remaining) {
 	c.doubtOf(g)
 	if remaining.Count == 0 {
