@@ -50,7 +50,7 @@ func upTo(history []porcupine.Operation, n int) []porcupine.Operation {
 
 // describe writes down a deed, what happened before and after it, and what was under way when it returned.
 func describe(b *strings.Builder, history []porcupine.Operation, at int) {
-	const before, after = 8, 3
+	const before, after = 40, 10
 	wrong := history[at]
 	fmt.Fprintf(b, "\n%q: the deed marked > cannot be explained; those marked ~ were under way when it returned:",
 		wrong.Input.(deed).Lock)
