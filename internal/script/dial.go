@@ -113,7 +113,7 @@ func (r *Runner) Heard(ctx context.Context, key, text string) {
 	settle := r.nodes.gate(key).leave()
 	_, _ = aside(ctx, r, func(context.Context) error {
 		defer settle()
-		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build())
+		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build().Pin())
 		return r.redial(ctx, key)
 	})
 }
@@ -142,7 +142,8 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	dialled := r.dials.DoChan(slot, func() (any, error) {
 		ctx, cancel := context.WithTimeout(sharing.Own(), redialTimeout)
 		defer cancel()
-		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build()).NonRedisError()
+		// Pinned: a client whose connection dies may still read a command when its error has been returned.
+		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build().Pin()).NonRedisError()
 	})
 	select {
 	case result := <-dialled:
