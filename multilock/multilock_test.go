@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/multilock"
 )
 
-// A taken lock is somebody else's for ever. When a call for it has waited long enough, leave is called.
+// A taken lock is somebody else's for ever. A call for it calls leave, after the time that it is to wait for if that is
+// less than an hour.
 type taken struct {
 	holdfast.Locker
 	leave func()
@@ -26,7 +28,9 @@ func (l taken) Lock(context.Context) (*holdfast.Hold, error) {
 }
 
 func (l taken) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	time.Sleep(min(wait, 10*time.Millisecond))
+	if wait < time.Hour {
+		time.Sleep(wait + time.Second)
+	}
 	return l.Lock(ctx)
 }
 
@@ -39,23 +43,25 @@ func TestTheErrorSaysWhetherCtxEndedFirst(t *testing.T) {
 		ctx  bool          // ended first
 	}{
 		"a call without end":   {ctx: true},
-		"ctx ends before it":   {wait: time.Hour, ctx: true},
+		"ctx ends before it":   {wait: 2 * time.Hour, ctx: true},
 		"its time ends before": {wait: time.Millisecond},
 	} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		m := multilock.New(taken{leave: func() { cancel(why) }})
-		take := m.Lock
-		if c.wait > 0 {
-			take = func(ctx context.Context) (*holdfast.Hold, error) { return m.TryLockFor(ctx, c.wait) }
-		}
-		_, err := take(ctx)
-		if c.ctx {
-			require.ErrorIs(t, err, context.Canceled, name)
-			require.ErrorIs(t, err, why, name)
-			require.NotErrorIs(t, err, holdfast.ErrBusy, name)
-		} else {
-			require.ErrorIs(t, err, holdfast.ErrBusy, name)
-			require.NotErrorIs(t, err, context.Canceled, name)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			m := multilock.New(taken{leave: func() { cancel(why) }})
+			take := m.Lock
+			if c.wait > 0 {
+				take = func(ctx context.Context) (*holdfast.Hold, error) { return m.TryLockFor(ctx, c.wait) }
+			}
+			_, err := take(ctx)
+			if c.ctx {
+				require.ErrorIs(t, err, context.Canceled, name)
+				require.ErrorIs(t, err, why, name)
+				require.NotErrorIs(t, err, holdfast.ErrBusy, name)
+			} else {
+				require.ErrorIs(t, err, holdfast.ErrBusy, name)
+				require.NotErrorIs(t, err, context.Canceled, name)
+			}
+		})
 	}
 }
