@@ -183,8 +183,11 @@ func (t *taking) Once(context.Context) error {
 func (t *taking) Wait(_, sleep context.Context) error {
 	for first := 0; ; {
 		missing, err := t.round(sleep, first)
-		if err == nil || !passes(err) || sleep.Err() != nil {
-			return t.fail(t.operation, t.explain(sleep, err))
+		switch {
+		case err == nil || !passes(err):
+			return t.fail(t.operation, err)
+		case sleep.Err() != nil:
+			return t.fail(t.operation, explain(sleep, err))
 		}
 		first = t.beginning(missing)
 		// Without it, two calls with locks of one name could take turns in finding each other's lock taken.
@@ -192,11 +195,9 @@ func (t *taking) Wait(_, sleep context.Context) error {
 	}
 }
 
-// explain is err, unless ctx ended while a round that failed let go of what it had: then that is why the call ends.
-func (t *taking) explain(sleep context.Context, err error) error {
-	if sleep.Err() == nil || !passes(err) {
-		return err
-	}
+// explain is the error of a call whose last round failed with err, and whose sleep has ended: if ctx has, perhaps while
+// the round let go of what it had, that is why the call ends.
+func explain(sleep context.Context, err error) error {
 	why := new(session.Retries).Interrupted(sleep, context.Cause(sleep))
 	switch {
 	case errors.Is(why, holdfast.ErrBusy): // its time is over
