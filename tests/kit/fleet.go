@@ -201,17 +201,16 @@ func (f *Fleet) Joined() int {
 // by as few as it needs, by the last ones.
 func (f *Fleet) Everywhere(lock func(context.Context) (*holdfast.Hold, error)) *holdfast.Hold {
 	f.Helper()
-	spare, before := (len(f.Servers)-1)/2, f.Joined()
-	var ends []func()
-	for _, p := range f.Proxies[:spare] {
-		ends = append(ends, p.On(AnyScript, proxy.Answer("-LOADING it is not there yet"), proxy.EveryTime).Remove)
+	var spare []int
+	for i := range (len(f.Servers) - 1) / 2 {
+		spare = append(spare, i)
 	}
+	before := f.Joined()
+	remove := f.OnEach(AnyScript, proxy.Answer("-LOADING it is not there yet"), proxy.EveryTime, spare...)
 	h, err := lock(f.Context())
 	require.NoError(f, err)
-	for _, end := range ends {
-		end()
-	}
-	Await(f, "the hold to have all servers", func() bool { return f.Joined() >= before+spare })
+	remove()
+	Await(f, "the hold to have all servers", func() bool { return f.Joined() >= before+len(spare) })
 	return h
 }
 

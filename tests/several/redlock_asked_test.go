@@ -40,10 +40,12 @@ func TestAHolderOfARedLockIsAskedByWhateverServers(t *testing.T) {
 	near := f.Near(&holdfast.Options{Lease: 3 * time.Second})
 	h := f.Everywhere(kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient).Lock)
 	asked := h.Asked()
-	for _, srv := range f.Servers {
-		before := f.Joined()
+	for i, srv := range f.Servers {
+		id, before := srv.Strs(t, "HKEYS", kit.Orders), f.Joined()
 		srv.Do(t, "DEL", kit.Orders)
 		kit.Await(t, "the server to be taken anew", func() bool { return f.Joined() > before })
+		f.Has(near, 1, 1, 1)
+		require.NotEqual(t, id, srv.Strs(t, "HKEYS", kit.Orders), i)
 	}
 	require.NoError(t, h.Err())
 	requireAsked(t, f, asked)

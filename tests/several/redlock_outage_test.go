@@ -25,12 +25,6 @@ type crisis struct {
 	waiter       <-chan kit.Result
 }
 
-// everywhere takes the lock on all servers.
-func (c *crisis) everywhere() *holdfast.Hold {
-	c.Helper()
-	return c.Everywhere(c.mine.Lock)
-}
-
 // moments are when the servers of a crisis fail. At the end of each, the lock is held and they have failed.
 var moments = []struct {
 	name string
@@ -41,19 +35,19 @@ var moments = []struct {
 		return kit.Lock(c, c.Context(), c.mine)
 	}},
 	{"while it is held", func(c *crisis) *holdfast.Hold {
-		h := c.everywhere()
+		h := c.Everywhere(c.mine.Lock)
 		c.fail()
 		return h
 	}},
 	{"while somebody waits", func(c *crisis) *holdfast.Hold {
-		h := c.everywhere()
+		h := c.Everywhere(c.mine.Lock)
 		c.waiter = kit.GoLock(c.Context(), c.theirs.Lock)
 		kit.Await(c, "a subscription", func() bool { return len(c.Servers[0].Strs(c, "PUBSUB", "CHANNELS")) > 0 })
 		c.fail()
 		return h
 	}},
 	{"at its release", func(c *crisis) *holdfast.Hold {
-		h := c.everywhere()
+		h := c.Everywhere(c.mine.Lock)
 		c.fail()
 		require.NoError(c, h.Release())
 		kit.GrantAndRelease(c, kit.GoLock(c.Context(), c.theirs.Lock))
