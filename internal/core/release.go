@@ -115,6 +115,7 @@ func (g *grant) lower(ctx context.Context) (means owner.Outcome, remaining kind.
 	return means, remaining, err
 }
 
+// doubt records that a release may be executed at any time.
 func (g *grant) doubt(remaining kind.Remaining) {
 	g.claim.Lock()
 	g.claim.InDoubt(&g.Grant, remaining)
