@@ -147,7 +147,7 @@ func (r *run) stopHolding(process int) {
 			return false
 		}
 		w.Pause()
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for its reports to arrive
+		w.HearOut()
 		if holds() {
 			return true
 		}

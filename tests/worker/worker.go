@@ -56,6 +56,9 @@ func Say(format string, args ...any) {
 	}
 }
 
+// heardAll is what HearOut writes behind all that a worker has said, maybe amid a line that is cut off.
+const heardAll = "\x00heard all"
+
 // longestLine is how much at most a worker says in a line.
 const longestLine = 4 << 20
 
@@ -63,6 +66,8 @@ const longestLine = 4 << 20
 type Worker struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
+	stdout *os.File      // the end that the worker writes to
+	heard  chan struct{} // gets one for each heardAll
 	ended  chan struct{}
 	killed atomic.Bool
 
@@ -82,20 +87,21 @@ func Start(t testing.TB, hear func(line string), role string, args ...string) *W
 // StartCommand starts any program as a worker, which messages about it call by that name.
 func StartCommand(t testing.TB, hear func(line string), name string, cmd *exec.Cmd) *Worker {
 	t.Helper()
-	w := &Worker{cmd: cmd, ended: make(chan struct{})}
+	w := &Worker{cmd: cmd, heard: make(chan struct{}), ended: make(chan struct{})}
 	w.cmd.SysProcAttr = child.Attributes()
 	w.cmd.Stderr = &w.stderr
-	stdout, err := w.cmd.StdoutPipe()
+	ours, theirs, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.stdout, w.cmd.Stdout = theirs, theirs
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go w.listen(stdout, hear)
+	go w.listen(ours, hear)
 	t.Cleanup(func() {
 		w.Kill()
 		if w.err != nil && !w.killed.Load() {
@@ -105,20 +111,34 @@ func StartCommand(t testing.TB, hear func(line string), name string, cmd *exec.C
 	return w
 }
 
-func (w *Worker) listen(stdout io.Reader, hear func(line string)) {
+func (w *Worker) listen(stdout *os.File, hear func(line string)) {
 	defer close(w.ended)
+	defer stdout.Close()
+	ended := make(chan error, 1)
+	go func() {
+		err := w.cmd.Wait()
+		_ = w.stdout.Close() // which ends the scanner as well
+		ended <- err
+	}()
 	scanner := bufio.NewScanner(stdout)
 	scanner.Buffer(nil, longestLine)
+	begun := ""
 	for scanner.Scan() {
-		hear(scanner.Text())
+		line, heard := strings.CutSuffix(begun+scanner.Text(), heardAll)
+		if heard {
+			begun = line
+			w.heard <- struct{}{}
+			continue
+		}
+		begun = ""
+		hear(line)
 	}
-	if err := scanner.Err(); err != nil { // what it says is not heard any more
+	if w.err = scanner.Err(); w.err != nil { // what it says is not heard any more
 		_ = w.cmd.Process.Kill()
-		_ = w.cmd.Wait()
-		w.err = err
-		return
 	}
-	w.err = w.cmd.Wait()
+	if err := <-ended; w.err == nil {
+		w.err = err
+	}
 }
 
 // Ended is closed when the worker has ended and all that it said has been heard.
@@ -145,6 +165,15 @@ func (w *Worker) Kill() {
 // Pause freezes the worker until Resume: when it has returned the worker does and says nothing more. An error can only
 // mean that it has ended.
 func (w *Worker) Pause() { _ = child.Pause(w.cmd.Process) }
+
+// HearOut returns when all that a paused worker has said has been heard, or when it has ended.
+func (w *Worker) HearOut() {
+	_, _ = w.stdout.WriteString(heardAll + "\n") // fails only if it has ended
+	select {
+	case <-w.heard:
+	case <-w.ended:
+	}
+}
 
 // Resume lets a paused worker go on.
 func (w *Worker) Resume() { _ = child.Resume(w.cmd.Process) }
