@@ -169,7 +169,7 @@ func (g *grant) lowered(
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
 func (g *grant) owe(remaining kind.Remaining) {
-	g.do(func() owner.Duty { return g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now()) })
+	g.do(func() owner.Duty { return g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now(), g.lock.memory()) })
 }
 
 // correct tells the server in the background, not before then, how many holds are left: what

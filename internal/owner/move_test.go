@@ -79,7 +79,7 @@ func TestWhatHasMoved(t *testing.T) {
 
 	assert.False(t, from.Holds())
 	assert.Equal(t, 2, g.Count(s))
-	assert.Equal(t, Duty{Correct: true}, from.Owe(g, from.Remaining(g, s), s), "never a debt")
+	assert.Equal(t, Duty{Correct: true}, from.Owe(g, from.Remaining(g, s), s, length), "never a debt")
 	g.Lose()
 	assert.Zero(t, from.Sweep(g, s, false))
 	assert.Zero(t, from.Recheck(g, s, s, length))

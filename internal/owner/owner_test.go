@@ -254,9 +254,13 @@ func TestBusySaysWhatBecameOfEarlierAttempts(t *testing.T) {
 func TestWhatAReleaseInDoubtOwes(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
-	assert.Equal(t, Duty{Correct: true}, c.Owe(g, Remaining{Owner: "w", Count: 1}, s))
+	assert.Equal(t, Duty{Correct: true}, c.Owe(g, Remaining{Owner: "w", Count: 1}, s, length))
 	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, until: length}},
-		c.Owe(g, Remaining{Owner: "w"}, s))
+		c.Owe(g, Remaining{Owner: "w"}, s, length))
+	g.setCopies(10 * s)
+	g.Gone()
+	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, again: 10 * s, until: 10*s + length}},
+		c.Owe(g, Remaining{Owner: "w"}, s, length), "a copy may come yet")
 }
 
 // A renewal that has found nothing of a grant says nothing of a hold that was granted since under its wire owner.
@@ -316,7 +320,8 @@ func TestASweptGrantIsOwedStill(t *testing.T) {
 	assert.Equal(t, Duty{Correct: true}, c.Sweep(g, s, true))
 	c.InDoubt(g, Remaining{Owner: "w"})
 	assert.True(t, g.Returned())
-	assert.Equal(t, Debt{Wire: "w", due: s, delay: firstDelay, until: length}, c.Owe(g, Remaining{Owner: "w"}, s).Debt)
+	assert.Equal(t, Debt{Wire: "w", due: s, delay: firstDelay, until: length},
+		c.Owe(g, Remaining{Owner: "w"}, s, length).Debt)
 }
 
 // What is granted or renewed after a sweep is swept again when it is lost.

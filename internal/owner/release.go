@@ -3,6 +3,8 @@ package owner
 import (
 	"math"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // Remaining says which holds of a wire owner a release leaves.
@@ -139,12 +141,17 @@ func (c *Claim[G, H]) Missed(g *Grant[G, H], sent, now, memory time.Duration) Du
 
 // Owe returns what must be done about a release that was refused, or whose outcome is not known: the last one is a
 // debt, which takes away no more than the release would have; a nested one is repeated under the claim's turn, with
-// what is true by then.
-func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now time.Duration) Duty {
+// what is true by then. Also if the server has nothing of g any more, a copy of its acquisition may yet be executed,
+// which the server remembers for memory.
+func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now, memory time.Duration) Duty {
 	if remaining.Count > 0 {
 		return Duty{Correct: true}
 	}
-	return Duty{Debt: g.Return(remaining.Ceiling, now, g.until)}
+	until := g.until
+	if copies := g.besides().copies; copies > 0 {
+		until = max(until, lease.Add(copies, memory))
+	}
+	return Duty{Debt: g.Return(remaining.Ceiling, now, until)}
 }
 
 // Return returns the debt of giving back g, which nobody holds any more, unless it has more than ceiling holds by then.

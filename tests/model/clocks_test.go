@@ -1,5 +1,7 @@
 package model_test
 
+import "github.com/holdfast-go/holdfast/internal/owner"
+
 // clocks has the steps of time: the server's clock ticks first, the session's follows. Where no lease runs out, they
 // are one clock.
 func (w *world) clocks(r rules, emit emit) {
@@ -87,10 +89,13 @@ func (w *world) runOut(of *grant, lose func()) {
 	}
 }
 
-// vanish removes our key, and notes why for those who rely on it.
+// vanish removes our key, or the shared half beside the other one, and notes why for those who rely on it.
 func (w *world) vanish(why cause) {
 	for i := range w.g {
 		g := &w.g[i]
+		if w.bounds.kind == beside && g.half != owner.Shared {
+			continue
+		}
 		if t := &g.gift; t.grant != nil && t.grant.Wire == wires[w.server.owner] {
 			t.gone = why
 		}
@@ -105,6 +110,10 @@ func (w *world) vanish(why cause) {
 			}
 		}
 	}
-	w.server.clear()
+	if s := &w.server; w.bounds.kind == beside && s.writes > 0 {
+		s.reads, s.keys = 0, 0
+	} else {
+		s.clear()
+	}
 	w.drift = false
 }

@@ -19,7 +19,8 @@
 // Two goroutines share an owner. They nest holds of a plain lock; or they read, while a third one writes or not. X is a
 // perfect client. Requests and replies may be lost, late, or overtaken by the clock; the bounds limit how often. The
 // lease of a plain lock may run out, and the server's clock may run up to a tick ahead of the session's. In the worlds
-// with two halves no lease runs out, as their wire owner ends with the hold like any other.
+// with two halves no lease runs out, as their wire owner ends with the hold like any other; in one of them the shared
+// half is renewed, and an operator may take it away.
 //
 // A rule is dropped by ignoring what internal/owner has decided, or by telling it something else; see rules_test.go.
 //
@@ -39,6 +40,9 @@
 //   - A copy of a re-entry may be executed after the last release: the write hold in which it nests is still there.
 //   - A correction that finds nothing has to end the remaining holds, or the release that is owed takes a new one.
 //   - A renewal may be executed after a trim whose reply comes later. The trim says nothing of its lease.
+//   - A renewal that finds nothing of a shared half says nothing of a hold that is newer than its call. What copies may
+//     bring back is given back in turn, or it takes that hold.
+//   - A release without a reply is owed even if a renewal has found nothing since: a copy may yet be executed.
 //
 // Worlds of another kind have renewals, leases of different length, and trims, which shorten a lease. In them the
 // server's clock may also be set back, and counts do not matter.

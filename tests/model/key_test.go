@@ -22,7 +22,7 @@ func (k *keyer) key(w *world) []byte {
 	k.w, k.now, k.b, k.grants, k.claims = w, w.now, k.b[:0], k.grants[:0], k.claims[:0]
 	s := &w.server
 	k.add(byte(s.owner), byte(s.writes), byte(s.reads), byte(s.keys), byte(s.keys>>8), byte(s.ttl), byte(s.x),
-		flags(s.remains, w.ahead, w.emptied, w.undone, w.drift), byte(w.drawn), byte(w.bounds.faults))
+		flags(s.remains, w.ahead, w.emptied, w.undone, w.drift), byte(w.drawn), byte(w.bounds.faults), byte(w.bounds.renew))
 	for _, of := range w.of {
 		k.claim(of)
 	}

@@ -207,7 +207,7 @@ func (w *lineWorld) releaseInDoubt(r lineRules, i int) {
 	c.Drop(g, h, true, false, w.now)
 	rest := owner.Remaining{Owner: g.Wire}
 	c.InDoubt(g, rest)
-	w.owe(r, i, c.Owe(g, rest, w.now).Debt)
+	w.owe(r, i, c.Owe(g, rest, w.now, lineMemory).Debt)
 	s.holds = idle
 }
 

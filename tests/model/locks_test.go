@@ -10,6 +10,10 @@ var (
 	one   = bounds{kind: beside, locks: [2]int8{3, 0}, faults: 2, strays: 2} // one goroutine reads, several times
 	reads = bounds{kind: shared, locks: [2]int8{1, 1}, faults: 2, strays: 1} // nobody writes
 	twice = bounds{kind: beside, locks: [2]int8{1, 1}, faults: 2, strays: 1} // two goroutines read, once each
+
+	// One goroutine reads, twice or once. What it has is renewed, and an operator may take it.
+	missed = bounds{kind: beside, locks: [2]int8{2, 0}, faults: 1, strays: 1, force: true, renew: 1}
+	again  = bounds{kind: beside, locks: [2]int8{1, 0}, faults: 2, strays: 1, force: true, renew: 1}
 )
 
 var ( // of leases: see below
@@ -39,7 +43,7 @@ func (b bounds) known() bounds {
 func TestAllRules(t *testing.T) {
 	worlds := map[string]bounds{
 		"two goroutines": nested, "one goroutine": alternate,
-		"two readers": both, "one reader": one, "no writer": reads,
+		"two readers": both, "one reader": one, "no writer": reads, "one reader, renewed": missed, "one hold, renewed": again,
 	}
 	for name, b := range worlds {
 		t.Run(name, func(t *testing.T) {
@@ -212,6 +216,17 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		"a refused release is not reckoned with": {
 			without: func(r *rules) { r.doubtRefused = false },
 			in:      one, want: harm,
+		},
+		// The first hold was granted on a repeat and freed by force, which a renewal has found. The next one may have a
+		// number that the first attempt was to have.
+		"what is lost is given back out of turn": {
+			without: func(r *rules) { r.missInTurn = false },
+			in:      missed, want: harm[:1],
+		},
+		// Its reply was lost. Then a renewal found nothing, and a copy of the acquisition came.
+		"a release is owed only to what is there": {
+			without: func(r *rules) { r.oweCopies = false },
+			in:      again, want: []violation{ghost},
 		},
 		// By then the next hold has been asked for, and the repeated release gets its number as its ceiling.
 		"owed after the turn": {

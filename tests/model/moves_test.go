@@ -25,8 +25,8 @@ func (e event) String() string {
 type emit func(e event, next *world, wrong violation)
 
 var (
-	names    = [...]string{"g0", "g1", "third", "trimmer"}
-	requests = [...]string{"g0's", "g1's", "third's", "trimmer's"}
+	names    = [...]string{"g0", "g1", "third", "fourth"}
+	requests = [...]string{"g0's", "g1's", "third's", "fourth's"}
 )
 
 // other is the goroutine of another owner, in a world that has one.
@@ -42,6 +42,7 @@ func (w *world) moves(r rules, emit emit) {
 	if w.bounds.kind == leases {
 		w.upkeep(r, emit)
 	}
+	w.renewShared(emit)
 	if !w.bounds.alone {
 		w.others(emit)
 	}
@@ -187,11 +188,15 @@ func (w *world) settled(m message, a answer) {
 	}
 }
 
-// inTheDark notes that, because a reply was lost, nobody knows what a release of g would have found.
+// inTheDark notes that, because a reply was lost, nobody knows what a release under the wire owner of g would have
+// found.
 func (w *world) inTheDark(g *grant) {
+	concerns := func(other *grant) bool {
+		return other != nil && other.Wire == g.Wire && other.State().Half == g.State().Half
+	}
 	for i := range w.g {
-		w.g[i].doubted = w.g[i].doubted || w.g[i].grant == g
-		w.g[i].gift.doubted = w.g[i].gift.doubted || w.g[i].gift.grant == g
+		w.g[i].doubted = w.g[i].doubted || concerns(w.g[i].grant)
+		w.g[i].gift.doubted = w.g[i].gift.doubted || concerns(w.g[i].gift.grant)
 	}
 }
 
@@ -200,7 +205,7 @@ func (w *world) execute(r rules, m message) answer {
 	before := w.server
 	a := r.run(&w.server, m)
 	// It may have brought back a key that an operator had removed, which no reply can tell.
-	if before.owner != w.server.owner {
+	if before.owner != w.server.owner || !before.alive() && w.server.alive() {
 		for i := range w.g {
 			if g := &w.g[i]; g.inFlight() && g.msg.owner == m.owner || g.grant != nil &&
 				g.grant.Wire == wires[m.owner] {
@@ -308,7 +313,7 @@ func (w *world) others(emit emit) {
 			to(xWrites, "writes")
 		}
 	}
-	if w.bounds.kind == plain && w.server.owner > 0 {
+	if w.bounds.kind == plain && w.server.owner > 0 || w.bounds.renew > 0 && w.bounds.force && w.server.alive() {
 		n := w.clone()
 		n.vanish(forced)
 		emit(event{who: "force", what: "unlocks"}, n, fine)

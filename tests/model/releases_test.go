@@ -125,7 +125,11 @@ func (w *world) pay(r rules, i int) {
 	if !r.oweInTurn {
 		g.rest = w.rest(r, g.grant)
 	}
-	w.do(r, g.grant, w.claim(g.grant).Owe(g.grant, g.rest, w.now))
+	memory := w.memory()
+	if !r.oweCopies {
+		memory = 0
+	}
+	w.do(r, g.grant, w.claim(g.grant).Owe(g.grant, g.rest, w.now, memory))
 	*g = g.idle()
 }
 

@@ -29,6 +29,8 @@ type rules struct {
 	awaitTurn    bool // a release that got no turn in time is still made in its turn; without: at once
 	correctLoss  bool // a correction that finds nothing ends the holds that are left
 	doubtRefused bool // a release that was refused, and is owed, may be executed at any time
+	missInTurn   bool // what copies may bring back of a lost shared half is given back in turn; without: out of turn
+	oweCopies    bool // what a release without a reply leaves is owed although a renewal has found nothing since
 	oweInTurn    bool // what a release without a reply leaves is decided while it has its turn; without: afterwards
 
 	// Acquisitions whose outcome is in doubt.
@@ -82,7 +84,8 @@ func allRules() rules {
 	return rules{
 		freshOwner: true, serialised: true, targetCounts: true, neverRecreate: true, notAfter: true, notAfterToo: true,
 		ceilings: true, skipNumbers: true, freshNumbers: true, keepNumbers: true,
-		restOfOwner: true, oneRelease: true, awaitTurn: true, correctLoss: true, oweInTurn: true,
+		restOfOwner: true, oneRelease: true, awaitTurn: true, correctLoss: true,
+		missInTurn: true, oweCopies: true, oweInTurn: true,
 		doubtRefused: true,
 		doubtRefusal: true, undoAtOnce: true, undoAgain: true, undoOwn: true, undoReturns: true,
 		sweepRepeats: true, sweepReentries: true, sweepFromSend: true,
@@ -118,6 +121,7 @@ type bounds struct {
 	faults int8    // requests or replies lost in all; unlimited: any number
 	strays int8    // requests without a reply that the network keeps at a time, maxStrays at most
 	alone  bool    // there is nobody else: no X, no force unlock
+	renew  int8    // how often the shared half is renewed
 
 	// Of leases:
 	length  [2]int8 // of the goroutines' holds

@@ -193,7 +193,7 @@ func (r rules) releaseShared(s *server, m message) answer {
 
 // renewLease is lock_renew.
 func renewLease(s *server, m message) answer {
-	if s.owner != m.owner {
+	if s.owner != m.owner || m.half == owner.Shared && !s.alive() {
 		return gone
 	}
 	s.ttl = max(s.ttl, m.lease)

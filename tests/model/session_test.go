@@ -266,7 +266,11 @@ func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
 	if !r.sweepFromSend {
 		sent = w.now
 	}
-	w.do(r, g, w.claim(g).Missed(g, sent, w.now, w.memory()))
+	duty := w.claim(g).Missed(g, sent, w.now, w.memory())
+	if !r.missInTurn {
+		duty = owner.Duty{Debt: w.claim(g).Recheck(g, sent, w.now, w.memory())}
+	}
+	w.do(r, g, duty)
 	return found
 }
 
