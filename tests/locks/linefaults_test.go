@@ -144,16 +144,28 @@ func TestForceAtTheGrant(t *testing.T) {
 		if err := kit.Within(t, kit.LongestWait, released, "the release"); err != nil {
 			require.ErrorIs(t, err, holdfast.ErrLost)
 		}
-		h = kit.Granted(t, kit.Told, first, "the next one, at once")
-		if q.holder() == h.ID() {
-			require.NoError(t, h.Release())
-		} else {
-			forced++
+		// Each gets the lock at once, in any order: who found in time that it was forced out stands behind the other one,
+		// and who did not hear of its turn, because its connection had just ended, was passed over.
+		out := 0
+		for range 2 {
+			var r kit.Result
+			select {
+			case r = <-first:
+			case r = <-second:
+			case <-time.After(kit.Told):
+				require.Fail(t, "nobody was told")
+			}
+			require.NoError(t, r.Err)
+			if q.holder() != r.Hold.ID() {
+				out++
+				_ = r.Hold.Release()
+				continue
+			}
+			q.trusted(r.Hold)
+			require.NoError(t, r.Hold.Release())
 		}
-		next := kit.Granted(t, kit.Told, second, "the one after that, at once")
-		_ = h.Release()
-		q.trusted(next)
-		require.NoError(t, next.Release())
+		require.LessOrEqual(t, out, 1)
+		forced += out
 	}
 	t.Log(forced, "of 40 were forced out of a grant")
 	q.empty()
