@@ -77,17 +77,21 @@ func passesOn(t testing.TB, srv *redistest.Server, waits []<-chan kit.Result) {
 	nobodyWaits(t, srv)
 }
 
-// queuer lets many goroutines wait for a fair lock; each notes when it was its turn.
+// queuer lets many goroutines wait for a fair lock; each notes when it was its turn. It is taken for dead when it has
+// stood still for as long as its last argument says.
 func queuer(args []string) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[0]}, DisableCache: true})
 	kit.Must(err)
-	s := kit.OpenWorker(args[0], kit.WorkerLease)
 	n, err := strconv.Atoi(args[1])
 	kit.Must(err)
+	alive, err := time.ParseDuration(args[2])
+	kit.Must(err)
+	s := kit.OpenWorker(args[0], alive)
+	l := fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: alive})
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			h, err := newFair(s).Lock(context.Background())
+			h, err := l.Lock(context.Background())
 			kit.Must(err)
 			kit.Must(client.Do(context.Background(), client.B().Rpush().Key("turns").Element(h.ID()).Build()).Error())
 			kit.Must(h.Release())
@@ -105,7 +109,8 @@ func TestTwoHundredWaitersOfEightProcessesAreServedInOrder(t *testing.T) {
 	holder := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))
 	var workers []*worker.Worker
 	for range processes {
-		workers = append(workers, worker.Start(t, func(string) {}, "queuer", srv.Addr(), strconv.Itoa(each)))
+		workers = append(workers, worker.Start(t, func(string) {}, "queuer", srv.Addr(), strconv.Itoa(each),
+			kit.Lease.String()))
 	}
 	entered := queued(t, srv, processes*each)
 	require.NoError(t, holder.Release())

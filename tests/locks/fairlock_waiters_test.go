@@ -51,7 +51,7 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	srv := redistest.Start(t)
 	l := newFair(kit.Open(t, srv.Addr(), nil))
 	holder := kit.Lock(t, t.Context(), l)
-	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "1")
+	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "1", waiterLease.String())
 	stopped := queued(t, srv, 1)[0]
 	waits := inLine(t, srv, t.Context(), l.Lock)
 	w.Pause()
