@@ -224,7 +224,7 @@ func TestRWReadsTheSame(t *testing.T) {
 
 func requireRWReadsTheSame(t *testing.T, s *site) {
 	t.Helper()
-	leases := map[string]time.Duration{"renewed": 0, "fixed": 10 * time.Second}
+	leases := map[string]time.Duration{"renewed": 0, "fixed": time.Minute}
 	for name, lease := range leases {
 		for _, c := range cells(reading) {
 			t.Run(c.name+", "+name, func(t *testing.T) {

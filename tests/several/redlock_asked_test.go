@@ -37,7 +37,7 @@ func TestAHolderOfARedLockIsAskedWithoutItsFirstSession(t *testing.T) {
 func TestAHolderOfARedLockIsAskedByWhateverServers(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	near := f.Near(&holdfast.Options{Lease: 3 * time.Second})
+	near := f.Near(&holdfast.Options{Lease: kit.Lease})
 	h := f.Everywhere(kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient).Lock)
 	asked := h.Asked()
 	for i, srv := range f.Servers {

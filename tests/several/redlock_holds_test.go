@@ -149,7 +149,7 @@ func TestAnOwnerOfARedLockPassesWaiters(t *testing.T) {
 // A RedLock may be one of several locks that are needed together.
 func TestARedLockIsAMemberOfAMultiLock(t *testing.T) {
 	t.Parallel()
-	const length = 2 * time.Second
+	const length = 4 * time.Second
 	f, single := kit.NewFleet(t, 5), redistest.Start(t)
 	opts := &holdfast.Options{Lease: length}
 	several := func(sessions []*holdfast.Session) (*multilock.MultiLock, *rlock.Mutex) {
