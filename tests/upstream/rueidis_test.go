@@ -256,6 +256,7 @@ func TestAFarewellTakesASecond(t *testing.T) {
 	})
 	late.Store(true)
 	_ = client.Do(t.Context(), client.B().Quit().Build())
+	kit.Await(t, "the end of the connection", func() bool { return srv.Connections(t) == 0 })
 	srv.Pause()
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
