@@ -19,7 +19,7 @@
 // Two goroutines share an owner. They nest holds of a plain lock; or they read, while a third one writes or not. X is a
 // perfect client. Requests and replies may be lost, late, or overtaken by the clock; the bounds limit how often. The
 // lease of a plain lock may run out, and the server's clock may run up to a tick ahead of the session's. In the worlds
-// with two halves no lease runs out, as their wire owner ends with the hold like any other; in one of them the shared
+// with two halves no lease runs out, as their wire owner ends with the hold like any other; in two of them the shared
 // half is renewed, and an operator may take it away.
 //
 // A rule is dropped by ignoring what internal/owner has decided, or by telling it something else; see rules_test.go.

@@ -80,13 +80,13 @@ func (w *world) upkeep(r rules, emit emit) {
 		return
 	}
 	if w.g[watchdog].doing == idle && (w.renewed(0) || w.renewed(1)) {
-		w.clone().maintain(watchdog, renewing, owner.Exclusive, renew, leaseTicks, emit)
+		w.clone().maintain(watchdog, renewing, renew, leaseTicks, emit)
 	}
 	if w.g[trimmer].doing == idle && w.turn(r, 0) {
 		n := w.clone()
 		has, _ := n.claims[0].Held(owner.Exclusive)
 		most := n.claims[0].BeginTrim(has, n.now, r.renewal())
-		n.maintain(trimmer, trimming, owner.Exclusive, trim, ticks(most), emit)
+		n.maintain(trimmer, trimming, trim, ticks(most), emit)
 	}
 }
 
@@ -95,13 +95,13 @@ func (w *world) renewShared(emit emit) {
 	if has, _ := w.claims[0].Held(owner.Shared); w.bounds.renew > 0 && has != nil && w.g[sharedWatchdog].doing == idle {
 		n := w.clone()
 		n.bounds.renew--
-		n.maintain(sharedWatchdog, renewing, owner.Shared, renew, leaseTicks, emit)
+		n.maintain(sharedWatchdog, renewing, renew, leaseTicks, emit)
 	}
 }
 
-// maintain sends a call of the session's own.
-func (w *world) maintain(i int, doing activity, half owner.Half, verb verb, ticks int, emit emit) {
-	g := &w.g[i]
+// maintain sends a call of the session's own, about the half that goroutines take.
+func (w *world) maintain(i int, doing activity, verb verb, ticks int, emit emit) {
+	g, half := &w.g[i], w.g[0].half
 	g.grant, _ = w.claims[0].Held(half)
 	g.doing, g.msg = doing, message{verb: verb, half: half, owner: wireOf(g.grant.Wire), lease: int8(ticks)}
 	w.send(g)

@@ -217,8 +217,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.doubtRefused = false },
 			in:      one, want: harm,
 		},
-		// The first hold was granted on a repeat and freed by force, which a renewal has found. The next one may have a
-		// number that the first attempt was to have.
+		// The first hold was granted on a repeat, and a renewal was executed after its release. The debt for the first
+		// attempt has the number of the next hold, which was asked for before that renewal had its reply.
 		"what is lost is given back out of turn": {
 			without: func(r *rules) { r.missInTurn = false },
 			in:      missed, want: harm[:1],
