@@ -42,28 +42,14 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 			kit.Waiting(t, k, srv)
 			k.Wipe(t, srv, "freed") // like a release whose message nobody received
 			sinceFreed := kit.Stopwatch()
+			got := kit.AnyOf(waiters...)
 			for range waiters { // the first waiter wakes the others
-				h := firstOf(t, waiters)
+				h := kit.Granted(t, 2*kit.LongestWait, got, "the lock for one of them")
 				require.Less(t, sinceFreed(), kit.LongestWait)
 				require.NoError(t, h.Release())
 			}
 		})
 	})
-}
-
-// firstOf waits for the first of at most three calls to succeed.
-func firstOf(t *testing.T, calls []<-chan kit.Result) *holdfast.Hold {
-	t.Helper()
-	var r kit.Result
-	select {
-	case r = <-calls[0]:
-	case r = <-calls[1]:
-	case r = <-calls[2]:
-	case <-time.After(2 * kit.LongestWait):
-		t.Fatal("nobody got the lock")
-	}
-	require.NoError(t, r.Err)
-	return r.Hold
 }
 
 // A waiter that could not subscribe during a release notices the release as soon as it can subscribe again.

@@ -37,6 +37,15 @@ func GoLock(ctx context.Context, take func(context.Context) (*holdfast.Hold, err
 	return c
 }
 
+// AnyOf has the results of calls in the order in which they return.
+func AnyOf(calls ...<-chan Result) <-chan Result {
+	all := make(chan Result, len(calls))
+	for _, call := range calls {
+		go func() { all <- <-call }()
+	}
+	return all
+}
+
 // Granted receives a hold from c or fails the test.
 func Granted(t testing.TB, d time.Duration, c <-chan Result, what string) *holdfast.Hold {
 	t.Helper()
