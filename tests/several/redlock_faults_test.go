@@ -276,7 +276,9 @@ func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	t.Parallel()
 	const rounds = 200
 	f := kit.NewFleet(t, 5)
-	l := kit.RedLock(f.Far(nil), kit.Orders, kit.PlainMember, kit.Patient)
+	// A machine that stands still for a second must not make a release unknown.
+	slow := &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 5 * time.Second}
+	l := kit.RedLock(f.Far(&holdfast.Options{Lease: time.Minute}), kit.Orders, kit.PlainMember, slow)
 	for _, srv := range f.Servers[3:] {
 		srv.Stop()
 	}
