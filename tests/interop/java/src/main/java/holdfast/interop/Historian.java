@@ -23,6 +23,7 @@ import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
 import org.redisson.client.RedisTimeoutException;
+import org.redisson.config.Config;
 
 /**
  * A process of a history: its threads take locks and let go of them, and tell on stdout of each call when it began and
@@ -33,6 +34,9 @@ final class Historian extends Thread {
 
     /** Far longer than a machine is busy or a process is stopped. */
     private static final String TIMEOUT = String.valueOf(TimeUnit.MINUTES.toMillis(1));
+
+    /** How long to try to connect. */
+    private static final long CONNECTING = TimeUnit.SECONDS.toNanos(30);
 
     /** The server's clock shows whole milliseconds. */
     private static final long SLACK = TimeUnit.MILLISECONDS.toNanos(3);
@@ -87,7 +91,7 @@ final class Historian extends Thread {
         if (set.length > 1) {
             settings.put("masters", set[0]);
         }
-        RedissonClient redisson = Redisson.create(Clients.config(nodes, nodes.length > 1, settings));
+        RedissonClient redisson = connect(Clients.config(nodes, nodes.length > 1, settings));
         Plan plan = new Plan(redisson, args[1], numbers[2], numbers[3], numbers[4], numbers[5],
                 args.length > 8);
         RCountDownLatch begin = redisson.getCountDownLatch("begin");
@@ -101,6 +105,19 @@ final class Historian extends Thread {
             one.join();
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** Connects, which takes a cold JVM on a busy machine longer than a command may take. */
+    private static RedissonClient connect(Config config) {
+        for (long last = System.nanoTime() + CONNECTING;;) {
+            try {
+                return Redisson.create(config);
+            } catch (RedisException e) {
+                if (System.nanoTime() - last > 0) {
+                    throw e;
+                }
+            }
+        }
     }
 
     @Override
