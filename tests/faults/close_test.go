@@ -36,7 +36,7 @@ func closing(t *testing.T, s *holdfast.Session) error {
 	require.Less(t, took(), closeBound)
 	took = kit.Stopwatch()
 	require.Equal(t, err, s.Close())
-	require.Less(t, took(), 50*time.Millisecond)
+	require.Less(t, took(), time.Second) // it does nothing
 	return err
 }
 
@@ -121,7 +121,7 @@ func TestCloseWaitsForAReleaseThatHasBegun(t *testing.T) {
 		slow := kit.Lock(t, t.Context(), rlock.New(s, "slow", nil))
 		ctx, cancel := context.WithCancel(slow.Context(t.Context()))
 		defer cancel()
-		for range 50_000 {
+		for range 10_000 {
 			_, cancel := context.WithCancel(ctx)
 			defer cancel()
 		}
