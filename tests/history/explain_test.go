@@ -19,17 +19,17 @@ import (
 type open struct{}
 
 // explain says of each lock whose history is illegal which deed was the first to return what nothing explains that had
-// been called by then.
+// been called by then, or nothing that is found soon.
 func explain(model porcupine.Model, history []porcupine.Operation) string {
 	var b strings.Builder
 	for _, part := range perLock(history) {
 		slices.SortStableFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
-		illegal := func(n int) bool {
-			return porcupine.CheckOperationsTimeout(model, upTo(part, n), 3*time.Second) == porcupine.Illegal
+		explained := func(n int) bool {
+			return porcupine.CheckOperationsTimeout(model, upTo(part, n), 3*time.Second) == porcupine.Ok
 		}
-		// What explains a history explains it up to any moment, too, so the illegal lengths are the upper ones. One
-		// that takes too long to check passes for legal, so that what is named then may be a later deed.
-		if n := 1 + sort.Search(len(part), func(i int) bool { return illegal(i + 1) }); n <= len(part) {
+		// What explains a history explains it up to any moment, too, so the lengths without an explanation are the upper
+		// ones. To find one takes milliseconds; to find that there is none may take minutes.
+		if n := 1 + sort.Search(len(part), func(i int) bool { return !explained(i + 1) }); n <= len(part) {
 			describe(&b, part, n-1)
 		}
 	}

@@ -143,6 +143,7 @@ func (r record) grants() (all []porcupine.Operation) {
 			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
 		}
 	}
+	had := map[grantHalf]bool{}          // what may have been held
 	sure := map[grantHalf]deed{}         // what was certainly held, and when
 	before := map[string]time.Duration{} // when the last deed of a grant returned
 	strays, writers := r.strays(), map[string]bool{}
@@ -162,8 +163,11 @@ func (r record) grants() (all []porcupine.Operation) {
 			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
 		}
 		add(d, d.Call, end)
-		for _, o := range d.mayEnd() {
-			add(o, max(d.Until, before[d.Tag]), d.Return)
+		if d.Kind == opTake && d.Out == "done" || d.Kind == opReenter && (d.Out == "done" || d.Out == "unknown") {
+			had[grantHalf{d.Tag, d.Half}] = true
+		}
+		for _, o := range d.mayEnd(had) {
+			add(o, max(d.sureUntil(), before[d.Tag]), d.Return)
 		}
 		before[d.Tag] = d.Return
 		if d.Kind == opRelease && !d.Java && (d.Out == "lost" || d.Out == "unknown" && d.Until < d.Return) { // trust was over

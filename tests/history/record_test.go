@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -218,9 +219,12 @@ func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Opera
 	began := time.Now()
 	if porcupine.CheckOperationsTimeout(model, history, 3*time.Minute) != porcupine.Ok { // most take seconds
 		result, info := porcupine.CheckOperationsVerbose(model, history, time.Minute) // slower by far
-		path := t.ArtifactDir() + "/history.html"
-		require.NoError(t, porcupine.VisualizePath(model, info, path))
-		t.Fatalf("the history is %v: see %s, with -artifacts%s", result, path, explain(model, history))
+		dir := t.ArtifactDir()
+		require.NoError(t, porcupine.VisualizePath(model, info, dir+"/history.html"))
+		text, err := json.Marshal(history)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(dir+"/history.json", text, 0o600))
+		t.Fatalf("the history is %v: see %s, with -artifacts%s", result, dir, explain(model, history))
 	}
 	t.Log(len(history), "checked in", time.Since(began))
 }
