@@ -64,8 +64,8 @@ func (d deed) sureUntil() time.Duration {
 
 // mayEnd returns what may have ended by the time of a thread's deed, since the one before it: all of its grant, in the
 // halves that it has had, once the lease is over that its first call asked for, even before that has returned. A
-// watchdog has renewed it since, or not; nobody tells the thread. What a re-entry has taken anew may end, too, before it
-// returns, if that takes longer than a lease.
+// watchdog has renewed it since, or not; nobody tells the thread. What a re-entry has taken anew may end, too, before
+// it returns, if that takes longer than a lease.
 func (d deed) mayEnd(had map[grantHalf]bool) (all []deed) {
 	if until := d.sureUntil(); !d.Java || until == 0 || d.Return <= until {
 		return nil
