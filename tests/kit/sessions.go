@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -43,10 +44,19 @@ func OpenWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options)
 	return OpenKnown(t, client, &anonymous)
 }
 
-// OpenKnown is OpenWith for a session that publishes which process it is.
+// OpenKnown is OpenWith for a session that publishes which process it is. It dials again where that takes too long: the
+// server is there, but the machine may be busy for as long as a short lease allows.
 func OpenKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
-	s, err := holdfast.Open(client, opts)
+	var s *holdfast.Session
+	var err error
+	for end := time.Now().Add(10 * time.Second); s == nil && time.Now().Before(end); {
+		s, err = holdfast.Open(client, opts)
+		var late net.Error
+		if !errors.As(err, &late) || !late.Timeout() {
+			break
+		}
+	}
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	redistest.Limit(t, func() { _ = s.Close() })
