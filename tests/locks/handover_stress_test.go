@@ -174,8 +174,10 @@ func (r *race) expect(err error, of ...error) {
 func TestAHundredGoroutinesTakeTurns(t *testing.T) {
 	t.Parallel()
 	const goroutines, each = 128, 50
+	const turn = 10 * time.Millisecond // then another session may have it, however few of this one have had it
 	r := newRelay(t, 10*time.Second)
 	r.srv.ResetStats(t)
+	began := time.Now()
 	counter, wires := 0, map[string]bool{} // guarded by the lock alone
 	var wg sync.WaitGroup
 	for range goroutines {
@@ -195,10 +197,11 @@ func TestAHundredGoroutinesTakeTurns(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	turns := 1 + int64(time.Since(began)/turn)
 	calls := r.srv.CommandStats(t)["evalsha"]
-	t.Logf("%d acquisitions, %d wire owners, %d calls", counter, len(wires), calls)
+	t.Logf("%d acquisitions, %d wire owners, %d calls in %d turns", counter, len(wires), calls, turns)
 	require.Equal(t, goroutines*each, counter)
-	require.LessOrEqual(t, float64(calls)/float64(counter), 0.1, "calls per acquisition")
+	require.LessOrEqual(t, calls, max(int64(counter)/10, 4*turns), "on a busy machine a turn is short")
 	r.empty()
 }
 
