@@ -47,7 +47,22 @@ func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 		}
 	}
 	c.AwaitOK(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.logNodes(t)
+		}
+	})
 	return c
+}
+
+// logNodes logs what the nodes that are up know of each other.
+func (c *Cluster) logNodes(t testing.TB) {
+	t.Helper()
+	for _, n := range c.all() {
+		if nodes, err := n.Try("CLUSTER", "NODES"); err == nil {
+			t.Logf("CLUSTER NODES of %s:\n%v", n.Addr(), nodes)
+		}
+	}
 }
 
 // AddReplica gives a master one more replica, and returns once it is in step, all nodes know of it, and it of them: one
