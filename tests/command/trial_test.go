@@ -49,7 +49,10 @@ func (tr *trial) until(t *testing.T, text string) {
 	for {
 		line, err := tr.notes.ReadString('\n')
 		tr.told.WriteString(line)
-		require.NoError(t, err, "no line with %q: %s", text, &tr.told)
+		if err != nil {
+			_ = tr.Wait() // all of the report
+		}
+		require.NoError(t, err, "no line with %q: %s%s", text, &tr.told, &tr.stdout)
 		if strings.Contains(line, text) {
 			return
 		}

@@ -76,6 +76,7 @@ func (c *Cluster) AddReplica(t testing.TB, of *Server) *Server {
 	c.AwaitOK(t)
 	replica.Do(t, "CLUSTER", "REPLICATE", of.Str(t, "CLUSTER", "MYID"))
 	replica.AwaitInStep(t)
+	of.awaitReplicas(t)
 	c.AwaitOK(t)
 	return replica
 }

@@ -212,3 +212,19 @@ func TestAClockThatIsSet(t *testing.T) {
 	require.Eventually(t, func() bool { return replica.Int(t, "PTTL", "x") < 0 }, 10*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return len(srv.Keyspace(t)) == 0 }, 10*time.Second, 10*time.Millisecond)
 }
+
+func TestAReplicaHasWhatItsMasterHasDoneBeforeItDies(t *testing.T) {
+	t.Parallel()
+	for _, alone := range []bool{true, false} {
+		for range 5 {
+			master := redistest.Start(t)
+			if !alone {
+				redistest.StartReplica(t, master)
+			}
+			replica := redistest.StartReplica(t, master)
+			master.Do(t, "SET", "written", "1")
+			master.Stop()
+			require.EqualValues(t, 1, replica.Int(t, "EXISTS", "written"))
+		}
+	}
+}

@@ -13,6 +13,7 @@ func StartReplica(t testing.TB, of *Server, args ...string) *Server {
 	of.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	replica := start(t, of.clock, standalone(append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(of.port)}, args...)))
 	replica.AwaitInStep(t)
+	of.awaitReplicas(t)
 	return replica
 }
 
@@ -25,6 +26,37 @@ func (s *Server) AwaitInStep(t testing.TB) {
 		}
 		return ""
 	})
+}
+
+// awaitReplicas waits until all replicas of a server have told it how far they are. One that is in step has not yet,
+// and until then, for up to a second, it is sent nothing: if the server dies, it has missed everything since.
+func (s *Server) awaitReplicas(t testing.TB) {
+	t.Helper()
+	await(t, "replicas that have everything", func() string {
+		all, err := s.observer.info("replication", "connected_slaves")
+		if err != nil {
+			return err.Error()
+		}
+		if err = s.writeOnce(); err != nil { // WAIT is about what its connection has written
+			return err.Error()
+		}
+		if n, err := s.observer.do("WAIT", all, "1000"); err != nil || fmt.Sprint(n) != all {
+			return fmt.Sprintf("%v of %s, %v", n, all, err)
+		}
+		return ""
+	})
+}
+
+// writeOnce writes a key, and deletes it. A node of a cluster takes keys of its own slots only.
+func (s *Server) writeOnce() (err error) {
+	for i := range 100 {
+		key := fmt.Sprint("in step ", i)
+		if _, err = s.observer.do("SET", key, "1"); err == nil {
+			_, err = s.observer.do("DEL", key)
+			break
+		}
+	}
+	return err
 }
 
 // AwaitReplica waits until a replica has all that the server has executed by now. WAIT is about what its connection has
