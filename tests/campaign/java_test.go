@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/tests/interop"
 )
 
 // A deed is what a thread in Java tells of a call, twice: when it begins and when it has returned. Historian.java says
@@ -18,9 +20,6 @@ type deed struct {
 	Call, Return     time.Duration
 	Until            time.Duration // what the take got cannot have ended by then
 }
-
-// slack is how much earlier than its lease what Java has may end: the server's clock shows whole milliseconds.
-const slack = 3 * time.Millisecond
 
 // addJava makes tenures of what threads in Java had. They cannot be asked what they believe: what is certain is that
 // nobody else had it before they began to release it, as long as the lease of their call lasted.
@@ -66,13 +65,13 @@ func (a *account) addJava(deeds map[string]deed) {
 			_, _ = fmt.Sscan(number, &n)
 			until := a.ended
 			if a.round.Java == "permits" {
-				until = d.Call + a.round.Lease - slack
+				until = d.Call + a.round.Lease - interop.Slack
 			}
 			open[k] = &holding{asked: d.Call, from: d.Return, until: until, count: n}
 		case kind == "give":
 			end(d, d.Call)
 		case kind == "take" && d.Out == "done":
-			open[k] = &holding{asked: d.Call, from: d.Return, until: d.Call + a.round.Lease - slack, count: 1}
+			open[k] = &holding{asked: d.Call, from: d.Return, until: d.Call + a.round.Lease - interop.Slack, count: 1}
 		case kind == "re-enter" && d.Out == "done" && open[k] == nil && d.Until > 0:
 			open[k] = &holding{asked: d.Call, from: d.Return, until: d.Until, count: 1}
 		case kind == "release":

@@ -51,15 +51,18 @@ func (p javaPart) start(r *run, b *historybook, addr, first string, deeds int) *
 		millis(kit.WorkerLease)))
 }
 
-// serverClock is how exactly a lease ends, since the server's clock shows whole milliseconds.
-const serverClock = 3 * time.Millisecond
-
 // sureUntil is the moment until which nothing of a thread's grant can have ended; 0: it has none.
 func (d deed) sureUntil() time.Duration {
 	if d.Kind == opTake && d.Out == "done" {
-		return d.Call + kit.WorkerLease - serverClock
+		return d.Call + kit.WorkerLease - interop.Slack
 	}
 	return d.Until
+}
+
+// isLate reports whether a thread's grant may have ended by the time of the deed.
+func (d deed) isLate() bool {
+	until := d.sureUntil()
+	return d.Java && until > 0 && d.Return > until
 }
 
 // mayEnd returns what may have ended by the time of a thread's deed, since the one before it: all of its grant, in the
@@ -67,7 +70,7 @@ func (d deed) sureUntil() time.Duration {
 // watchdog has renewed it since, or not; nobody tells the thread. What a re-entry has taken anew may end, too, before
 // it returns, if that takes longer than a lease.
 func (d deed) mayEnd(had map[grantHalf]bool) (all []deed) {
-	if until := d.sureUntil(); !d.Java || until == 0 || d.Return <= until {
+	if !d.isLate() {
 		return nil
 	}
 	for _, half := range []string{"", halfRead, halfWrite} {
@@ -137,7 +140,7 @@ func (r record) requireMixed(t *testing.T) {
 		last[d.Lock] = d.Java
 	}
 	for _, d := range r.deeds {
-		if d.Java && d.Until > 0 && d.Return > d.Until {
+		if d.Kind != opTake && d.isLate() {
 			lost++
 		}
 	}
@@ -156,24 +159,19 @@ func TestWhatJavaHasMayEndBetweenAnyTwoDeeds(t *testing.T) {
 	at := func(from, to time.Duration, kind, out string) deed {
 		return deed{Java: true, Kind: kind, Tag: "java", Out: out, Call: from, Return: to, Until: until}
 	}
-	take := func(from, to time.Duration) deed {
-		d := at(from, to, opTake, "done")
-		d.Until = 0
-		return d
-	}
 	for _, c := range []struct {
 		deeds []deed
 		ends  map[string]int
 	}{
 		{
 			[]deed{
-				take(13*ms, 18*ms), at(900*ms, 910*ms, opCount, "1"), at(1100*ms, 1110*ms, opCount, "1"),
+				at(13*ms, 18*ms, opTake, "done"), at(900*ms, 910*ms, opCount, "1"), at(1100*ms, 1110*ms, opCount, "1"),
 				at(1120*ms, 2200*ms, opReenter, "done"), at(2210*ms, 2220*ms, opRelease, "done"),
 			},
 			map[string]int{"1.01s 1.11s": 1, "1.11s 2.2s": 2, "2.2s 2.22s": 1},
 		},
 		{ // somebody else may have it before the thread has heard that it had
-			[]deed{take(13*ms, 2800*ms), at(2810*ms, 2820*ms, opRelease, "lost")},
+			[]deed{at(13*ms, 2800*ms, opTake, "done"), at(2810*ms, 2820*ms, opRelease, "lost")},
 			map[string]int{"1.01s 2.8s": 1, "2.8s 2.82s": 1},
 		},
 	} {

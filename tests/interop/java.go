@@ -36,6 +36,9 @@ import (
 // ErrDied answers every call that was under way, or came later, when the JVM ended.
 var ErrDied = errors.New("interop: the JVM has ended")
 
+// Slack is how much earlier than its lease what Java has may end: the server's clock shows whole milliseconds.
+const Slack = 3 * time.Millisecond
+
 // Java is a JVM that runs Redisson. Its methods may be called from any goroutine.
 type Java struct {
 	cmd     *exec.Cmd

@@ -50,7 +50,7 @@ func OpenKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options
 	t.Helper()
 	var s *holdfast.Session
 	var err error
-	for end := time.Now().Add(10 * time.Second); s == nil && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		s, err = holdfast.Open(client, opts)
 		var late net.Error
 		if !errors.As(err, &late) || !late.Timeout() {

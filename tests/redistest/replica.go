@@ -37,13 +37,10 @@ func (s *Server) awaitReplicas(t testing.TB) {
 		if err != nil {
 			return err.Error()
 		}
-		if err = s.writeOnce(); err != nil { // WAIT is about what its connection has written
+		if err = s.writeOnce(); err != nil {
 			return err.Error()
 		}
-		if n, err := s.observer.do("WAIT", all, "1000"); err != nil || fmt.Sprint(n) != all {
-			return fmt.Sprintf("%v of %s, %v", n, all, err)
-		}
-		return ""
+		return s.haveEverything(all)
 	})
 }
 
@@ -59,17 +56,22 @@ func (s *Server) writeOnce() (err error) {
 	return err
 }
 
-// AwaitReplica waits until a replica has all that the server has executed by now. WAIT is about what its connection has
-// written, and what the server had executed when that last sent a command.
+// haveEverything says what keeps so many replicas from having everything; "": they have. WAIT is about what its
+// connection has written, and what the server had executed when that last sent a command.
+func (s *Server) haveEverything(replicas string) string {
+	if n, err := s.observer.do("WAIT", replicas, "1000"); err != nil || fmt.Sprint(n) != replicas {
+		return fmt.Sprintf("%v of %s, %v", n, replicas, err)
+	}
+	return ""
+}
+
+// AwaitReplica waits until a replica has all that the server has executed by now.
 func (s *Server) AwaitReplica(t testing.TB) {
 	t.Helper()
 	await(t, "a replica that has everything", func() string {
 		if _, err := s.observer.do("PING"); err != nil {
 			return err.Error()
 		}
-		if n, err := s.observer.do("WAIT", "1", "1000"); err != nil || n != int64(1) {
-			return fmt.Sprintf("%v, %v", n, err)
-		}
-		return ""
+		return s.haveEverything("1")
 	})
 }
