@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
-	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -72,10 +71,9 @@ func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fi
 	servers := []*holdfasttest.Server{holdfasttest.NewServer(t), holdfasttest.NewServer(t)}
 	open := func() (companions []*holdfast.Session) {
 		for _, server := range servers {
-			companions = append(companions, server.Open(&holdfast.Options{Lease: 3 * time.Second}))
+			companions = append(companions, server.Open(&holdfast.Options{Lease: Lease}))
 		}
 		return companions
 	}
-	// The timeout is long enough for a busy machine.
-	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 900 * time.Millisecond})
+	return redLocksWith(open)
 }

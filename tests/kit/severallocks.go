@@ -59,13 +59,11 @@ func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 // newRedLocks makes locks on the session's server and two more.
 func newRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := StartServers(t, 2)
-	return redLocksWith(func() []*holdfast.Session { return OpenAll(t, servers, nil) },
-		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 900 * time.Millisecond})
+	return redLocksWith(func() []*holdfast.Session { return OpenAll(t, servers, nil) })
 }
 
 // redLocksWith makes locks on the session's server and on those of its companions, of which each session has its own.
-func redLocksWith(open func() []*holdfast.Session, options *multilock.RedLockOptions) func(s *holdfast.Session,
-	name string, fixed time.Duration) Locker {
+func redLocksWith(open func() []*holdfast.Session) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	var mu sync.Mutex
 	companions := make(map[*holdfast.Session][]*holdfast.Session)
 	return func(s *holdfast.Session, name string, fixed time.Duration) Locker {
@@ -74,11 +72,15 @@ func redLocksWith(open func() []*holdfast.Session, options *multilock.RedLockOpt
 		if companions[s] == nil {
 			companions[s] = open()
 		}
+		options := multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 2500 * time.Millisecond}
+		if fixed > 0 { // a server must be waited for less long than a lease is trusted
+			options.ServerTimeout = 900 * time.Millisecond
+		}
 		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
 		locks := []holdfast.Locker{first}
 		for _, companion := range companions[s] {
 			locks = append(locks, rlock.New(companion, name, &rlock.Options{FixedLease: fixed}))
 		}
-		return severalLocks{taker: multilock.NewRedLock(locks, options), first: first}
+		return severalLocks{taker: multilock.NewRedLock(locks, &options), first: first}
 	}
 }
