@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,15 @@ func explain(ctx context.Context, err error) error {
 func move(
 	ctx context.Context, h *core.Single, claims *core.Claims, to *session.Session,
 ) (heir *core.Single, ended func(), err error) {
+	if claims.Have(h) { // the two turns would be one
+		return nil, nil, cmp.Or(h.Err(), session.ErrAlreadyHeld)
+	}
 	leave, err := claims.Enter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer leave()
-	if claims.Held() > 0 { // or the turn that comes next would be the same
+	if claims.Held() > 0 {
 		return nil, nil, session.ErrAlreadyHeld
 	}
 	leaveHere, err := h.Enter(ctx)

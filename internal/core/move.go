@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -46,6 +47,10 @@ func (h *Single) Move(l *Lock, to *Claims, sent time.Duration) (heir *Single, te
 	}
 	var moved []*Single
 	c.Lock()
+	if err := c.Stays(&g.Grant, from.Now()); err != nil { // by now: a guarded call and a Detach take no turn
+		c.Unlock()
+		return nil, nil, cmp.Or(h.Err(), err)
+	}
 	if !h.trusted() || !h.ended.CompareAndSwap(nil, movedEnd) {
 		c.Unlock()
 		return nil, nil, h.Err()

@@ -378,6 +378,9 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
 	defer asked()
+	if err := h.Err(); err != nil { // meanwhile; another session may have it, which would not know of a longer lease
+		return h.lock.Fail("extend", err)
+	}
 	call := script.NewCall(g.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
 	g.lock.protocol.Renew(call, g.Wire)

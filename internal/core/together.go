@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -44,6 +45,9 @@ func (cs *Claims) Held() (n int) {
 	}
 	return n
 }
+
+// Have reports whether one of them is the claim of a hold.
+func (cs *Claims) Have(h *Single) bool { return slices.Contains(cs.claims, h.grant.claim) }
 
 // Await wakes w when one of the names is granted to another call of the owner. The function that it returns ends that.
 func (cs *Claims) Await(w turn.Waker) (end func()) {

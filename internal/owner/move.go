@@ -30,7 +30,9 @@ func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 		return errOtherHalf
 	case rare.detached != nil:
 		return errDetached
-	case g.marks.any(returned) || rare.correcting || rare.guarding > 0 || c.notes != nil && c.notes.floor > 0:
+	case g.marks.any(returned) || rare.correcting || rare.guarding > 0:
+		return errDoubt
+	case c.notes != nil && (c.notes.floor > 0 || len(c.notes.asked) > 0): // a longer lease would be unknown there
 		return errDoubt
 	}
 	trims, _ := c.trims(g.Wire, forever, now)

@@ -101,6 +101,9 @@ func (c *Claim[G, H]) Replied(
 	if means == Absent && (g.Returned() || g.half == Shared && c.notes != nil && c.notes.emptied) {
 		means = Freed
 	}
+	if means == Absent && g.besides().away > 0 { // another session has it, or has given it back
+		means = Lowered
+	}
 	if remaining.Count == 0 || means == Absent {
 		c.SetReturned(g, done.Heard)
 		again = c.Recheck(g, sent, now, memory)

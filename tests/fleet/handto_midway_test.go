@@ -1,0 +1,140 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A midway is a hand-over between two sessions that has asked the server, and waits for its answer.
+type midway struct {
+	srv      *redistest.Server
+	from, to *proxy.Proxy // between the sessions and the server
+	hold     *holdfast.Hold
+	inner    *holdfast.Hold // nested with it
+	answer   *proxy.Rule    // to the other session
+	next     *holdfast.Hold
+	ended    chan error
+}
+
+func handOverMidway(t *testing.T, nested *rlock.Options) *midway {
+	t.Helper()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	m := &midway{srv: srv, from: proxy.Start(t, srv.Addr()), to: proxy.Start(t, srv.Addr()), ended: make(chan error, 1)}
+	a, b := kit.Open(t, m.from.Addr(), nil), kit.Open(t, m.to.Addr(), nil)
+	m.hold = kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+	m.inner = kit.Lock(t, m.hold.Context(t.Context()), rlock.New(a, kit.Orders, nested))
+	m.answer = m.to.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
+	go func() {
+		var err error
+		m.next, err = m.hold.HandTo(context.Background(), b)
+		m.ended <- err
+	}()
+	m.answer.Wait(t, 1)
+	return m
+}
+
+// arrives lets the answer come, and returns how the hand-over ends.
+func (m *midway) arrives(t *testing.T) error {
+	t.Helper()
+	m.answer.Release()
+	return kit.Within(t, kit.LongestWait, m.ended, "the end of the hand-over")
+}
+
+// A command that is guarded by the hold, and whose outcome is not known, must not be executed under the next one.
+func TestAHoldStaysIfAGuardedCallBeginsMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := handOverMidway(t, nil)
+	client := kit.NewClient(t, m.srv.Addr())
+	stalled := m.from.On(kit.ScriptNamed("guard_commands"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-stalled.Fired()
+		cancel()
+	}()
+	_, err := m.hold.Guard(ctx, client.B().Set().Key("stock").Value("late").Build())
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.ErrorContains(t, m.arrives(t), "the outcome of another call")
+	require.NoError(t, m.hold.Err())
+}
+
+func TestAHoldStaysIfANestedOneIsDetachedMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := handOverMidway(t, &rlock.Options{FixedLease: time.Minute})
+	require.NoError(t, m.inner.Detach())
+	require.ErrorContains(t, m.arrives(t), "was detached")
+	require.NoError(t, m.hold.Release())
+	require.EqualValues(t, 1, m.srv.Int(t, "EXISTS", kit.Orders), "it lasts as long as its lease")
+}
+
+// The nested hold has ended before the hand-over, and its release comes after the next holder's.
+func TestANestedHoldThatIsReleasedMeanwhileIsNotLost(t *testing.T) {
+	t.Parallel()
+	m := handOverMidway(t, nil)
+	late := m.from.On(kit.ScriptNamed("rlock_release"), proxy.Stall, proxy.First)
+	released := make(chan error, 1)
+	go func() { released <- m.inner.Release() }()
+	kit.Await(t, "the end of the nested hold", func() bool { return m.inner.Err() != nil })
+	require.NoError(t, m.arrives(t))
+	late.Wait(t, 1)
+	require.NoError(t, m.next.Release())
+	late.Release()
+	require.NoError(t, kit.Within(t, kit.LongestWait, released, "the nested release"))
+}
+
+// If the other session had the lock, it would not know of the longer lease, and would leave it behind.
+func TestAHoldStaysWhileItIsExtended(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	a, b := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
+
+	stalled := p.On(kit.ScriptNamed("lock_renew"), proxy.Stall, proxy.First)
+	extended := make(chan error, 1)
+	go func() { extended <- hold.Extend(t.Context(), time.Hour) }()
+	stalled.Wait(t, 1)
+	_, err := hold.HandTo(t.Context(), b)
+	require.ErrorContains(t, err, "the outcome of another call")
+	stalled.Release()
+	require.NoError(t, kit.Within(t, kit.LongestWait, extended, "the extension"))
+	require.NoError(t, handTo(t, t.Context(), hold, b).Release())
+	require.Zero(t, srv.Int(t, "EXISTS", kit.Orders))
+}
+
+// A hold that ends while its own owner is about to hand it to itself: nothing waits for itself.
+func TestAHoldThatEndsIsNotHandedToItsOwner(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	l := rlock.New(s, kit.Orders, nil)
+	ctx := holdfast.NewOwner(t.Context())
+	outer, inner := kit.Lock(t, ctx, l), kit.Lock(t, ctx, l)
+
+	slow := p.On(kit.ScriptNamed("rlock_release"), proxy.HoldReply, proxy.First)
+	released := make(chan error, 2)
+	go func() { released <- inner.Release() }()
+	slow.Wait(t, 1) // it has the owner's turn
+	handed := make(chan error, 1)
+	go func() { handed <- kit.ErrorOf(outer.HandTo(ctx, s)) }()
+	time.Sleep(100 * time.Millisecond) // it waits for the turn
+	go func() { released <- outer.Release() }()
+	kit.Await(t, "the end of the hold", func() bool { return outer.Err() != nil })
+	slow.Release()
+	require.Error(t, kit.Within(t, kit.LongestWait, handed, "the hand-over"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, released, "a release"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, released, "the other release"))
+	require.Zero(t, srv.Int(t, "EXISTS", kit.Orders))
+}
