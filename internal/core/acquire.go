@@ -234,7 +234,7 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.D
 	}
 	switch way {
 	case owner.Blocked:
-		if granted.Of.believed() {
+		if granted.Of.look() > 0 {
 			return nil, 0, session.ErrAlreadyHeld
 		}
 	case owner.Reenter:

@@ -53,8 +53,8 @@ func (g *grant) add(h *Single, sent time.Duration) {
 	first, watch := c.Add(&g.Grant, &h.Hold, lease.Add(h.Acquired(), h.lock.Length()), h.watched())
 	if watch {
 		k.dog.Add(g, sent)
-	} else if first {
-		k.dog.Rest(g)
+	} else if !g.Watched() {
+		k.dog.Rest(g, g.Rests())
 	}
 	var waits []turn.Waker
 	if first {
@@ -76,7 +76,9 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 		k.dog.Remove(g)
 		k.permits.Remove(g)
 	} else if unwatch {
-		k.dog.Rest(g)
+		k.dog.Rest(g, g.Rests())
+	} else if h.watched() && h.ended.Load().loss == nil {
+		k.dog.Add(g, 0) // MaxHold may have ended its renewals because of h
 	}
 	contexts = h.stop()
 	owned, handed := c.owner != nil, last && g.Passed()
@@ -120,13 +122,15 @@ func (g *grant) do(rule func() owner.Duty) {
 	g.lock.owe(duty.Debt)
 }
 
-// believed reports whether any hold is held. Those whose trust has ended end, if nobody has noticed before.
-func (g *grant) believed() bool {
-	held := false
+// look ends the holds whose trust has ended, if nobody has noticed before. It returns when the next one's does; 0 if
+// none is held.
+func (g *grant) look() (next time.Duration) {
 	for _, h := range g.live() {
-		held = h.Err() == nil || held
+		if h.Err() == nil && (next == 0 || h.Trust() < next) {
+			next = h.Trust()
+		}
 	}
-	return held
+	return next
 }
 
 // live returns the live holds.

@@ -32,7 +32,7 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		k := &keeper{session: s}
 		var watched []*grant
 		k.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
-			func(f func()) { f() }, func(batch []*grant) { watched = append(watched, batch...) })
+			func(f func()) { f() }, func(batch []*grant) { watched = append(watched, batch...) }, (*grant).look)
 		l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
 		c := new(claim)
 		var o outermost

@@ -38,7 +38,7 @@ func newKeeper(s *session.Session) *keeper {
 	k.debts.Init(s)
 	k.checks = checks.New(s, func() []*grant { return k.dog.All() }, (*grant).subject, (*grant).lose,
 		func() { k.dog.Hasten(soon) })
-	k.dog = lease.NewWatchdog(s.Now, s.Lease(), func(f func()) { s.Start(f) }, k.renew)
+	k.dog = lease.NewWatchdog(s.Now, s.Lease(), func(f func()) { s.Start(f) }, k.renew, (*grant).look)
 	s.Keep(k)
 	s.Start(func() { k.dog.Run(s.Context()) })
 	return k

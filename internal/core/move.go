@@ -47,13 +47,10 @@ func (h *Single) Move(l *Lock, to *Claims, sent time.Duration) (heir *Single, te
 	}
 	var moved []*Single
 	c.Lock()
-	if err := c.Stays(&g.Grant, from.Now()); err != nil { // by now: a guarded call and a Detach take no turn
+	err = c.Stays(&g.Grant, from.Now()) // by now: a guarded call and a Detach take no turn
+	if err != nil || !h.trusted() || !h.ended.CompareAndSwap(nil, movedEnd) {
 		c.Unlock()
 		return nil, nil, cmp.Or(h.Err(), err)
-	}
-	if !h.trusted() || !h.ended.CompareAndSwap(nil, movedEnd) {
-		c.Unlock()
-		return nil, nil, h.Err()
 	}
 	for other := range g.Live() {
 		if other == h || other.trusted() && other.ended.CompareAndSwap(nil, movedEnd) {
@@ -67,7 +64,7 @@ func (h *Single) Move(l *Lock, to *Claims, sent time.Duration) (heir *Single, te
 	for _, other := range moved {
 		g.drop(other).EndAll(movedEnd.err)
 	}
-	g.believed() // ends those that were not trusted any more
+	g.look() // ends those that were not trusted any more
 	o.grant.claim.granted(new(owner.Request))
 	o.hold.init(l, &o.grant, s.Now(), until)
 	o.grant.add(&o.hold, sent)

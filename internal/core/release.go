@@ -74,7 +74,7 @@ func (h *Single) gaveBack(
 	case err == nil && means == owner.Absent:
 		g.lose(g.lock.Session().Now()) // lowered has seen to copies
 		g.lock.Wake()                  // nobody was told
-		ending := h.dropped()
+		ending := lostEnd(&h.lock.Label, h.lock.Session(), h.held(), nil)
 		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
 		g.owe(remaining)

@@ -62,7 +62,11 @@ func (k *keeper) renew(batch []*grant) {
 		}
 	}
 	if len(told) > 0 {
-		go tellAll(told) // nothing waits for what is done there, not even Close
+		go func() { // nothing waits for what is done there, not even Close
+			for _, tell := range told {
+				tell()
+			}
+		}()
 	}
 	k.trimAll(long)
 }
@@ -83,18 +87,10 @@ func (k *keeper) withinMax(batch []*grant) []*grant {
 		}
 		for _, h := range live {
 			h.setFailure(fmt.Errorf("held for longer than Options.MaxHold, %v", most))
-			time.AfterFunc(h.remaining(), h.expire)
 		}
-		k.dog.Rest(g)
+		k.dog.Rest(g, g.Rests())
 		return true
 	})
-}
-
-// tellAll reports everything to the user's code.
-func tellAll(told []func()) {
-	for _, tell := range told {
-		tell()
-	}
 }
 
 // renewal appends to told a function that tells the observer how a renewal of the grant ended.
@@ -119,7 +115,9 @@ func (k *keeper) renewed(g *grant, sent time.Duration) {
 	g.lasts(length)
 	for _, h := range g.live() {
 		if h.watched() {
-			h.prolong(sent, length)
+			h.prolong(sent, lease.Trust(sent, length))
+		} else {
+			_ = h.Err() // ends it if its lease is over
 		}
 	}
 	k.dog.Renewed(g, sent)

@@ -178,29 +178,19 @@ func (h *Single) Limit(until time.Time) {
 	h.Hold.Limit(h.lock.Session().Moment(until))
 }
 
-// prolong records a lease that was granted by a call sent at sent. It is lost if trust has
+// prolong makes the hold trusted until then, because of a call sent at sent. It is lost if trust has
 // ended meanwhile: no reply revives a hold (G1).
-func (h *Single) prolong(sent, length time.Duration) {
-	h.prolongTo(sent, lease.Trust(sent, length))
-}
-
-// prolongTo is prolong with the moment until which the hold is trusted then.
-func (h *Single) prolongTo(sent, until time.Duration) {
+func (h *Single) prolong(sent, until time.Duration) {
 	c := h.grant.claim
 	c.Lock()
-	trusted := h.believe(sent, until)
+	trusted := h.Believe(h.lock.Session().Now(), sent, until)
+	if trusted {
+		h.setFailure(nil)
+	}
 	c.Unlock()
 	if !trusted {
 		h.expire()
 	}
-}
-
-// believe is [owner.Hold.Believe]. The claim's mutex is held.
-func (h *Single) believe(sent, until time.Duration) (trusted bool) {
-	if trusted = h.Believe(h.lock.Session().Now(), sent, until); trusted {
-		h.setFailure(nil)
-	}
-	return trusted
 }
 
 // failed records a renewal that did not succeed, and appends to told what logs it.
@@ -259,10 +249,10 @@ func (h *Single) endLost() (tell func()) {
 	if h.finish(end) != nil {
 		return nil
 	}
-	h.grant.claim.Lock()
-	h.grant.Lose()
-	h.grant.claim.Unlock()
-	h.grant.sweep()
+	h.grant.do(func() owner.Duty {
+		c := h.grant.claim
+		return c.Lost(&h.grant.Grant, &h.Hold, h.watched(), s.Now(), c.owner != nil)
+	})
 	return func() { h.tellEnd(end, held) }
 }
 
@@ -277,9 +267,6 @@ func lostEnd(label *session.Label, s *session.Session, held time.Duration, why e
 	err, loss := Lost(s, label, held, why)
 	return &ending{err: err, loss: loss}
 }
-
-// dropped returns the end of a hold whose release has found nothing on the server.
-func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.Session(), h.held(), nil) }
 
 // held is how long the hold has been held so far.
 func (h *Single) held() time.Duration { return h.lock.Session().Now() - h.Acquired() }
@@ -409,7 +396,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Length: d})
 		}
 		if err == nil {
-			h.prolongTo(sent, until)
+			h.prolong(sent, until)
 		}
 		g.sweep()
 		if err != nil {

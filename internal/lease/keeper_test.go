@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -45,6 +46,9 @@ type keeper struct {
 	// is called without mu.
 	renew func(c call) bool
 
+	// look returns when an item is to be looked at again that rests; nil means never.
+	look func(i *item) time.Duration
+
 	mu    sync.Mutex // guards calls
 	calls []call
 }
@@ -63,7 +67,7 @@ func keepFor(t *testing.T, length time.Duration, test func(k *keeper)) {
 		ctx, stop := context.WithCancel(t.Context())
 		k := &keeper{base: time.Now(), stop: stop}
 		var wg sync.WaitGroup
-		k.Watchdog = lease.NewWatchdog(k.now, length, wg.Go, k.serve)
+		k.Watchdog = lease.NewWatchdog(k.now, length, wg.Go, k.serve, k.looked)
 		wg.Go(func() { k.Run(ctx) })
 		synctest.Wait()
 		test(k)
@@ -71,6 +75,16 @@ func keepFor(t *testing.T, length time.Duration, test func(k *keeper)) {
 		wg.Wait()
 	})
 }
+
+func (k *keeper) looked(i *item) time.Duration {
+	if k.look == nil {
+		return never
+	}
+	return k.look(i)
+}
+
+// never is a moment that does not come.
+const never time.Duration = math.MaxInt64
 
 func (k *keeper) now() time.Duration { return time.Since(k.base) }
 

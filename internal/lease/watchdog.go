@@ -34,7 +34,7 @@ type Entry struct {
 type state uint8
 
 const (
-	resting state = iota // if it has a place: known, and not renewed
+	resting state = iota // if it has a place: known, not renewed, and looked at when it is due
 	waiting              // to be renewed
 	sent                 // a renewal is under way
 )
@@ -44,6 +44,9 @@ func (e *Entry) put(place int32) { e.place = place }
 
 var _ interface{ entry() *Entry } = (*Entry)(nil)
 
+// restingGroup is the group of all that rests.
+var restingGroup = Group{Script: resting}
+
 // BatchSize is the limit of names per call (guarantee G9).
 const BatchSize = 500
 
@@ -51,7 +54,7 @@ const BatchSize = 500
 // names cost hardly more than one, so when one of a group is due, others go along as far as the call has room: those
 // that are due first, unless they were renewed only just now. From then on they are due together.
 //
-// It knows what need not be renewed, too: so code that needs all of them asks it.
+// It knows what need not be renewed, too, and looks when that has ended: so code that needs all of them asks it.
 type Watchdog[R Renewable] struct {
 	now    func() time.Duration // the present moment
 	period time.Duration        // between renewals
@@ -63,6 +66,9 @@ type Watchdog[R Renewable] struct {
 	// goroutine of its own.
 	renew func(batch []R)
 	start func(func()) // starts a goroutine that somebody waits for
+
+	// look ends what has ended of r, which is not renewed, and returns when to look again. It does not block.
+	look func(r R) time.Duration
 
 	mu     sync.Mutex // guards the rest, and every Entry
 	groups map[Group]*group[R]
@@ -89,10 +95,11 @@ func (g *group[R]) put(place int32) { g.place = place }
 // that may jump ahead.
 func NewWatchdog[R Renewable](
 	now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []R),
+	look func(r R) time.Duration,
 ) *Watchdog[R] {
 	return &Watchdog[R]{
 		now: now, period: lease / 3, along: lease / 9 * 2, again: lease / 20,
-		renew: renew, start: start, groups: make(map[Group]*group[R]), kick: make(chan struct{}, 1),
+		renew: renew, start: start, look: look, groups: make(map[Group]*group[R]), kick: make(chan struct{}, 1),
 	}
 }
 
@@ -105,21 +112,35 @@ func (w *Watchdog[R]) Add(r R, sent time.Duration) {
 	}
 }
 
-// Rest stops renewing r, or begins to know it. A renewal under way is not called back.
-func (w *Watchdog[R]) Rest(r R) {
+// Rest stops renewing r, or begins to know it, and looks at it then. A renewal under way is not called back.
+func (w *Watchdog[R]) Rest(r R, then time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.set(r, resting, never)
+	w.set(r, resting, then)
 }
 
-// Remove is Rest, and forgets r.
+// lookAt looks at r, which rests or rested just now, and will do so again.
+func (w *Watchdog[R]) lookAt(r R) {
+	again := w.look(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := r.entry(); e.state == resting && e.place > 0 {
+		w.set(r, resting, again)
+	}
+}
+
+// Remove stops renewing r, and forgets it.
 func (w *Watchdog[R]) Remove(r R) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := r.entry()
-	e.state = resting
-	if e.place > 0 {
-		g := w.group(r.Group())
+	w.takeOut(r)
+	r.entry().state = resting
+}
+
+// takeOut takes r out of its group.
+func (w *Watchdog[R]) takeOut(r R) {
+	if e := r.entry(); e.place > 0 {
+		g := w.groupOf(r)
 		g.entries.remove(e.place)
 		w.placeGroup(g)
 	}
@@ -177,13 +198,24 @@ func (w *Watchdog[R]) settle(r R, due time.Duration) {
 // for less than it might: until something was due that has been removed since.
 func (w *Watchdog[R]) set(r R, to state, due time.Duration) {
 	e := r.entry()
+	if (e.state == resting) != (to == resting) {
+		w.takeOut(r)
+	}
 	e.state = to
-	g := w.group(r.Group())
+	g := w.groupOf(r)
 	g.entries.set(r, e.place, due)
 	w.placeGroup(g)
 	if due < w.asleep {
 		w.wake()
 	}
+}
+
+// groupOf returns the group of r as it is now: what rests is in one of its own, which goes along with nothing.
+func (w *Watchdog[R]) groupOf(r R) *group[R] {
+	if r.entry().state == resting {
+		return w.group(restingGroup)
+	}
+	return w.group(r.Group())
 }
 
 // group returns the group of the key, made if need be.
@@ -218,13 +250,17 @@ func (w *Watchdog[R]) wake() {
 	}
 }
 
-// Run renews until ctx ends.
+// Run renews, and looks at what rests, until ctx ends.
 func (w *Watchdog[R]) Run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		for _, batch := range w.take() {
+		batches, rested := w.take()
+		for _, batch := range batches {
 			w.start(func() { w.renew(batch) })
+		}
+		for _, r := range rested {
+			w.lookAt(r)
 		}
 		timer.Reset(w.next())
 		select {
@@ -251,25 +287,30 @@ func (w *Watchdog[R]) next() time.Duration {
 	return w.asleep - now
 }
 
-// take returns the due members in batches, filled up with others that are nearly due.
-func (w *Watchdog[R]) take() (batches [][]R) {
+// take returns the due members in batches, filled up with others that are nearly due, and apart from them those that
+// rest.
+func (w *Watchdog[R]) take() (batches [][]R, rested []R) {
 	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.queue) > 0 && w.queue[0].due <= now {
 		g := w.queue[0].of
-		batches = append(batches, g.take(now+w.along))
+		if g.key == restingGroup {
+			rested = g.take(now, math.MaxInt, resting)
+		} else {
+			batches = append(batches, g.take(now+w.along, BatchSize, sent))
+		}
 		w.placeGroup(g)
 	}
-	return batches
+	return batches, rested
 }
 
-// take returns the entries that are due by then, those that are due first, as many as a call
-// has room for.
-func (g *group[R]) take(by time.Duration) (batch []R) {
-	for len(batch) < BatchSize && g.entries[0].due <= by {
+// take returns the entries that are due by then, those that are due first, as many as a call has room for. That is
+// their state from then on.
+func (g *group[R]) take(by time.Duration, room int, to state) (batch []R) {
+	for len(batch) < room && g.entries[0].due <= by {
 		r := g.entries[0].of
-		r.entry().state = sent
+		r.entry().state = to
 		g.entries.set(r, 1, never)
 		batch = append(batch, r)
 	}

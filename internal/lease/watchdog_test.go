@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -162,17 +163,47 @@ func TestWhatIsRemovedWhileItIsRenewedStaysRemoved(t *testing.T) {
 	}
 }
 
+// What rests is looked at when it is due, for as long as it rests, and beside what is to be renewed.
+func TestWhatRestsIsLookedAt(t *testing.T) {
+	keep(t, func(k *keeper) {
+		all := items(4, "a")
+		var seen []string
+		k.look = func(i *item) time.Duration {
+			seen = append(seen, fmt.Sprint(i.name, " at ", k.now()))
+			if i == all[0] {
+				k.Remove(all[0]) // it has ended
+			}
+			return k.now() + 10*time.Second
+		}
+		k.Rest(all[0], 20*time.Second)
+		k.Rest(all[1], time.Hour)
+		k.Rest(all[1], 25*time.Second)
+		k.Add(all[2], 0)
+		k.Add(all[3], 0)
+		k.until(40 * time.Second)
+		assert.Equal(t, []string{"a0 at 20s", "a1 at 25s", "a1 at 35s"}, seen)
+		assert.Empty(t, k.took())
+		k.Add(all[1], k.now()) // somebody wants it renewed after all
+		k.Rest(all[3], never)
+		k.until(2*period - 1)
+		assert.Len(t, seen, 3)
+		assert.Equal(t, []time.Duration{period}, k.times("a1"), "with the other")
+		assert.Empty(t, k.times("a3"))
+		assert.ElementsMatch(t, all[1:], k.All())
+	})
+}
+
 func TestWhatRestsIsKnownAndNotRenewed(t *testing.T) {
 	keep(t, func(k *keeper) {
 		all := items(4, "a")
 		assert.False(t, k.Any())
-		k.Rest(all[0])
+		k.Rest(all[0], never)
 		assert.True(t, k.Any())
 		for i, it := range all[1:] {
 			k.Add(it, time.Duration(i))
 		}
 		assert.ElementsMatch(t, all, k.All())
-		k.Rest(all[1])
+		k.Rest(all[1], never)
 		k.until(period + 1)
 		assert.Equal(t, []call{{period + 1, []string{"a2", "a3"}}}, k.took())
 		assert.ElementsMatch(t, all, k.All())
@@ -180,7 +211,7 @@ func TestWhatRestsIsKnownAndNotRenewed(t *testing.T) {
 		k.Add(all[0], period)
 		k.renew = func(call) bool {
 			assert.ElementsMatch(t, all[:3], k.All(), "also what is being renewed")
-			k.Rest(all[2])
+			k.Rest(all[2], never)
 			return true
 		}
 		k.Remove(all[3])

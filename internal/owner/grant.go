@@ -180,6 +180,18 @@ func (g *Grant[G, H]) Lasts(until time.Duration) {
 // Over reports whether the server's lease is over.
 func (g *Grant[G, H]) Over(now time.Duration) bool { return g.until <= now }
 
+// Watched reports whether any live hold is renewed.
+func (g *Grant[G, H]) Watched() bool { return g.renewed > 0 }
+
+// Rests is until when all live holds are trusted.
+func (g *Grant[G, H]) Rests() (until time.Duration) {
+	until = forever
+	for h := g.live; h != nil; h = h.next {
+		until = min(until, h.Trust())
+	}
+	return until
+}
+
 // Lose records that one of the holds was lost.
 func (g *Grant[G, H]) Lose() { g.marks |= lost }
 

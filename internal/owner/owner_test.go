@@ -310,6 +310,30 @@ func TestSweepingWhatALostGrantLeaves(t *testing.T) {
 	}
 }
 
+// A lease that nobody renews is not given back when it is not trusted any more, a hundredth before its end.
+func TestAFixedLeaseLastsToItsEnd(t *testing.T) {
+	const lasts, trusted = time.Hour, time.Hour - 36*s
+	for name, tt := range map[string]struct {
+		renewed bool
+		until   time.Duration // on the server
+		sweeps  bool
+	}{
+		"fixed":                      {until: lasts},
+		"fixed, beside a longer one": {until: 2 * lasts, sweeps: true},
+		"renewed":                    {renewed: true, until: lasts, sweeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c testClaim
+			g, h := new(grant), new(hold)
+			g.Begin("w", Exclusive, "w", 0, 0)
+			h.Begin("w", 0, trusted)
+			c.Add(g, h, tt.until, tt.renewed)
+			c.Drop(g, h, tt.renewed, false, trusted)
+			assert.Equal(t, tt.sweeps, c.Lost(g, h, tt.renewed, trusted, false) != Duty{})
+		})
+	}
+}
+
 // If a last release is in flight when the grant is swept, and gets no reply, it is owed all the same: the correction
 // counts it as done.
 func TestASweptGrantIsOwedStill(t *testing.T) {

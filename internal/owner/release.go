@@ -163,15 +163,29 @@ func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
 	return Debt{Wire: g.Wire, Ceiling: ceiling, due: now, delay: firstDelay, again: g.besides().copies, until: until}
 }
 
+// Lost is Lose of a hold, and Sweep. If h was not renewed, the server keeps the name until its lease is over.
+func (c *Claim[G, H]) Lost(g *Grant[G, H], h *Hold[H], renewed bool, now time.Duration, others bool) Duty {
+	g.Lose()
+	if renewed {
+		return c.Sweep(g, now, others)
+	}
+	return c.sweep(g, now, max(now+time.Second, h.forgotten()), others)
+}
+
 // Sweep returns what must be done about the remains of a lost grant: the name would stay locked for the longest of its
 // leases though its last hold, with a shorter one, is gone. If others can find the claim, a re-entry may be under way.
 func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty {
+	return c.sweep(g, now, now+time.Second, others)
+}
+
+// sweep is Sweep of what the server does not let go of by itself until soon.
+func (c *Claim[G, H]) sweep(g *Grant[G, H], now, soon time.Duration, others bool) Duty {
 	if !g.marks.any(lost) || g.marks.any(returned|swept) || g.Count(now) > 0 {
 		return Duty{}
 	}
 	g.marks |= swept // once is enough
 	switch {
-	case g.until <= now+time.Second && (g.until == 0 || !c.kept(g)):
+	case g.until <= soon && (g.until == 0 || !c.kept(g)):
 		return Duty{}
 	case others:
 		return Duty{Correct: true}

@@ -64,3 +64,18 @@ func TestWhoFollowsAHoldOfTheLongestTimeIsRenewed(t *testing.T) {
 	kit.Await(t, "a renewal", func() bool { return next.Deadline().After(first) || next.Err() != nil })
 	require.NoError(t, next.Release())
 }
+
+// A nested hold outlives the one because of which renewals have ended: it is renewed.
+func TestANestedHoldOutlivesOneOfTheLongestTime(t *testing.T) {
+	t.Parallel()
+	const most = 5 * time.Second
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
+	l := rlock.New(s, "orders", nil)
+	outer := kit.Lock(t, t.Context(), l)
+	kit.Await(t, "no renewal", func() bool { return time.Until(outer.Deadline()) < most/2 })
+	inner := kit.Lock(t, outer.Context(t.Context()), l)
+	first := inner.Deadline()
+	require.NoError(t, outer.Release())
+	kit.Await(t, "a renewal", func() bool { return inner.Deadline().After(first) || inner.Err() != nil })
+	require.NoError(t, inner.Release())
+}

@@ -264,6 +264,29 @@ func TestObserverOfAnEndOfTheSession(t *testing.T) {
 	})
 }
 
+// A hold with a fixed lease that nobody releases or looks at ends all the same, and nothing of it stays.
+func TestObserverOfLeasesThatRunOut(t *testing.T) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		o, s := observed(t, srv, kit.Lease)
+		kit.Lock(t, t.Context(), k.Make(s, "orders", time.Second))
+		kit.Await(t, "the end", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
+		kit.Lock(t, t.Context(), k.Make(s, "orders", time.Second))
+		kit.Await(t, "the end of the next one", func() bool { return o.counts(k.Title())["ended lost"] == 2 })
+		o.requireBalance(t)
+	})
+}
+
+// One that is nested with renewed ones ends when those are renewed.
+func TestObserverOfANestedLeaseThatRunsOut(t *testing.T) {
+	t.Parallel()
+	o, s := observed(t, redistest.Start(t), 6*time.Second)
+	outer := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	kit.Lock(t, outer.Context(t.Context()), rlock.New(s, "orders", &rlock.Options{FixedLease: time.Second}))
+	kit.Await(t, "the end", func() bool { return o.sum("ended lost") == 1 })
+	require.NoError(t, outer.Release())
+	o.requireBalance(t)
+}
+
 // Any of the functions may be missing, and so may those that they return.
 func TestObserversThatWantLittle(t *testing.T) {
 	t.Parallel()

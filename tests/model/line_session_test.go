@@ -235,8 +235,7 @@ func (w *lineWorld) tickSession(r lineRules) {
 		}
 		c, g, h := s.held.claim(w.now)
 		c.Drop(g, h, true, false, w.now)
-		g.Lose()
-		duty := c.Sweep(g, w.now, false)
+		duty := c.Lost(g, h, true, w.now, false)
 		w.owe(r, i, duty.Debt)
 		if w.server.holder == s.held.wire {
 			w.server.remains = duty.Debt.Wire == ""

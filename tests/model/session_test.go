@@ -288,8 +288,7 @@ func (w *world) loseHold(r rules, i int) {
 func (w *world) lost(r rules, has *grant, h *hold, watched bool) {
 	c := w.claim(has)
 	c.Drop(has, h, watched, false, w.now)
-	has.Lose()
-	duty := c.Sweep(has, w.now, w.found(has))
+	duty := c.Lost(has, h, watched, w.now, w.found(has))
 	if duty.Debt.Wire != "" {
 		w.inTheDark(has)
 	}
