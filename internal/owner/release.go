@@ -164,6 +164,8 @@ func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
 }
 
 // Lost is Lose of a hold, and Sweep. If h was not renewed, the server keeps the name until its lease is over.
+//
+//nolint:revive // renewed is no control: it was so
 func (c *Claim[G, H]) Lost(g *Grant[G, H], h *Hold[H], renewed bool, now time.Duration, others bool) Duty {
 	g.Lose()
 	if renewed {
