@@ -301,6 +301,18 @@ func TestRunKeepsOthersOutForAtLeastSoLong(t *testing.T) {
 	require.Equal(t, 64, r.code)
 }
 
+// A command that could not be started keeps nobody out.
+func TestRunKeepsNobodyOutWithoutACommand(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	broken := program(t, "#!/no/such/interpreter\n")
+	for name, mode := range map[string]string{"plain": "--fair=false", "fair": "--fair", "write": "-x"} {
+		r := run(t, srv, nil, "run", "-n", "--at-least", "1h", mode, name, "--", broken)
+		require.Equal(t, 69, r.code, r.stderr)
+		require.True(t, free(t, srv, name), name)
+	}
+}
+
 // With --take-over a command that fails, or is killed, keeps nobody out; one that succeeds does.
 func TestRunMayBeTakenOver(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -38,22 +39,20 @@ type settings struct {
 	verb                            string // "run", or leads
 	shared, exclusive, fair, fenced bool
 	permits                         int
-	nonblock                        bool
 	limit                           cli.Seconds
 	conflict                        int
 	shell                           string
-	noFork                          bool
+	nonblock, noFork, takeOver      bool
 	lease, grace, atLeast           time.Duration
-	takeOver                        bool
 	onLoss                          string
-	verbose, json                   bool
-	guard                           bool
+	verbose, json, guard            bool
 
 	name string
 	path string // of the program
 	argv []string
 
 	began    time.Time      // with the lock
+	left     *holdfast.Hold // what keeps others out for --at-least
 	standing sync.WaitGroup // elections that are not over
 }
 

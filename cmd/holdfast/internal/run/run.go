@@ -137,9 +137,7 @@ func (s *settings) executing(say *reporter) {
 }
 
 // protect runs the command under the hold.
-func (s *settings) protect(
-	session *holdfast.Session, hold *holdfast.Hold, signals *signals, say *reporter,
-) error {
+func (s *settings) protect(session *holdfast.Session, hold *holdfast.Hold, signals *signals, say *reporter) error {
 	o := newOuter(s.kind(), hold)
 	s.executing(say)
 	say.flush() // before the command says anything
@@ -148,6 +146,7 @@ func (s *settings) protect(
 		_ = signals.giveBack(hold.Release)
 		return s.failure(err)
 	}
+	s.stay()
 	status := w.watch()
 	w.finish()
 
@@ -166,6 +165,7 @@ func (s *settings) protect(
 			if err := s.leave(ctx, session, hold); err != nil {
 				say.say("unkept", fmt.Sprintf("others are not kept out: %v", err), detail{"error", err.Error()})
 			}
+			s.stay()
 		}
 		return hold.Release()
 	})

@@ -158,18 +158,21 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 	return hold, nil
 }
 
-// leave leaves a hold of its own behind that keeps others out for --at-least since the start, also when the command has
-// ended.
-func (s *settings) leave(ctx context.Context, session *holdfast.Session, hold *holdfast.Hold) error {
+// leave takes a hold of its own that keeps others out for --at-least since the start, also when the command has ended.
+func (s *settings) leave(ctx context.Context, session *holdfast.Session, hold *holdfast.Hold) (err error) {
 	rest := time.Until(s.began.Add(s.atLeast))
 	if rest < shortest {
 		return nil
 	}
-	left, err := newThing(session, s.kind(), s.name, rest, s.fenced).Lock(hold.Context(ctx))
-	if err != nil {
-		return err
+	s.left, err = newThing(session, s.kind(), s.name, rest, s.fenced).Lock(hold.Context(ctx))
+	return err
+}
+
+// stay lets that hold outlive this process. Without a command that has started, the session's end releases it.
+func (s *settings) stay() {
+	if s.left != nil {
+		_ = s.left.Detach()
 	}
-	return left.Detach()
 }
 
 // conflicted makes ErrBusy the silent end of the run, as flock does, and returns any other err as it is.
