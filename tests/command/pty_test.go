@@ -241,6 +241,17 @@ func TestTerminalIsRestored(t *testing.T) {
 	u.sees(" icanon")
 }
 
+// A child takes the terminal before it becomes the command, and also if it cannot.
+func TestTerminalIsBackFromWhatCannotRun(t *testing.T) {
+	t.Parallel()
+	u := sitDown(t, redistest.Start(t))
+	broken := program(t, "#!/no/such/interpreter\n")
+	u.types("sh -c '$HF run x -- " + broken + "; echo code=$?; read -r x; echo got:$x; exit 0'\n")
+	u.sees("code=69")
+	u.types("line\n")
+	u.sees("got:line")
+}
+
 // When the terminal hangs up, the command ends, and the lock is free.
 func TestTerminalHangsUp(t *testing.T) {
 	t.Parallel()

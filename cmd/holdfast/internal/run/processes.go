@@ -26,15 +26,15 @@ type child struct {
 	changed chan syscall.WaitStatus // stopped, continued, ended
 }
 
-// spawn starts the command. It gives it the terminal, if that is not nil, as a shell gives it to a job.
-func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, error) {
+// spawn starts the command. It gives it the terminal, if that is to be lent, as a shell gives it to a job.
+func (w *watcher) spawn(o outer) (*child, error) {
 	attr := &os.ProcAttr{
 		Env:   o.environ(append(outers(), o)),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	}
-	if terminal != nil {
-		attr.Sys.Foreground, attr.Sys.Ctty = true, int(terminal.file.Fd())
+	if w.lent {
+		attr.Sys.Foreground, attr.Sys.Ctty = true, int(w.terminal.file.Fd())
 	}
 	fleet.DieWithParent(attr.Sys)
 	adoptOrphans()
@@ -43,17 +43,17 @@ func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, err
 	go func() {
 		// Where the system kills a child with its parent, the parent is the thread that started it.
 		runtime.LockOSThread()
-		process, err := os.StartProcess(s.path, s.argv, attr)
+		process, err := os.StartProcess(w.path, w.argv, attr)
 		if errors.Is(err, syscall.ENOEXEC) {
-			s.byShell()
-			process, err = os.StartProcess(s.path, s.argv, attr)
+			w.byShell()
+			process, err = os.StartProcess(w.path, w.argv, attr)
 		}
 		if err == nil {
 			c.pid = process.Pid
 		}
 		started <- err
 		if err == nil {
-			c.reap(guard)
+			c.reap(w.guard)
 		}
 	}()
 	if err := <-started; err != nil {

@@ -43,20 +43,20 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	w.tellGuard() // before the command starts: holdfast may be stopped right after
-	var lend *terminal
-	if w.lent = w.terminal != nil && w.terminal.wanted(); w.lent {
-		lend = w.terminal
-	}
+	w.lent = w.terminal != nil && w.terminal.wanted()
 	if err = hold.Err(); err == nil { // the start of the guard may have taken long
-		w.child, err = s.spawn(o, lend, w.guard)
+		w.child, err = w.spawn(o)
 	}
+	// Not before the start of the child, which would inherit it.
+	signal.Ignore(syscall.SIGTTOU)
 	if err != nil {
+		if w.lent { // a child takes it before it fails to become the command
+			w.terminal.give(w.terminal.own)
+		}
 		w.guard.dismiss()
 		_, _ = w.guard.process.Wait()
 		return nil, err
 	}
-	// Not before the start of the child, which would inherit it.
-	signal.Ignore(syscall.SIGTTOU)
 	w.guard.tell("group", w.child.pid)
 	w.signals.follow()
 	return w, nil
