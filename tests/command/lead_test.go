@@ -110,10 +110,10 @@ func TestALostTermIsFollowed(t *testing.T) {
 		require.Greater(t, next, last)
 		last = next
 	}
-	require.Equal(t, 3, strings.Count(first.stderr.String(), "standing for election"))
 	first.signal(syscall.SIGTERM)
 	first.term("over")
 	require.Equal(t, 3, first.code())
+	require.Equal(t, 3, strings.Count(first.stderr.String(), "standing for election"))
 	require.Empty(t, first.gone())
 }
 
@@ -125,6 +125,24 @@ func TestALeaderOutlivesAnOutage(t *testing.T) {
 	term := first.term("leads")
 	srv.Pause()
 	require.Equal(t, term, first.term("over"))
+	first.said("standing for election")
+	srv.Resume()
+	require.Greater(t, first.term("leads"), term)
+	first.signal(syscall.SIGTERM)
+	first.term("over")
+	require.Equal(t, 3, first.code())
+}
+
+// Who resizes the terminal while the lost term is given back ends nothing.
+func TestALeaderStandsAgainThoughItsTerminalIsResized(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	first := stand(t, srv, "--lease", "5", election, "-c", leads)
+	term := first.term("leads")
+	srv.Pause()
+	require.Equal(t, term, first.term("over"))
+	first.said("releasing the lock takes long")
+	first.signal(syscall.SIGWINCH)
 	first.said("standing for election")
 	srv.Resume()
 	require.Greater(t, first.term("leads"), term)

@@ -21,6 +21,7 @@ import (
 // signals are those that have come and are not handled yet.
 type signals struct {
 	passed    chan os.Signal // for the command; before there is one they end the wait
+	seen      chan os.Signal // SIGTSTP and SIGWINCH: a command hears of them, and without one they end nothing
 	continued chan os.Signal // SIGCONT
 	hurried   bool           // one came while there was no command
 }
@@ -28,7 +29,7 @@ type signals struct {
 // listen catches the signals that would end holdfast. It goes on ignoring those that it was started to ignore, as by
 // nohup, and so does the command. It catches SIGPIPE instead of ignoring it, because the command would inherit that.
 func listen() *signals {
-	s := &signals{passed: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
+	s := &signals{passed: make(chan os.Signal, 64), seen: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
 	for _, sig := range []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
@@ -45,14 +46,14 @@ func listen() *signals {
 
 // follow also catches the signals that matter only while there is a command.
 func (s *signals) follow() {
-	signal.Notify(s.passed, syscall.SIGTSTP, syscall.SIGWINCH)
+	signal.Notify(s.seen, syscall.SIGTSTP, syscall.SIGWINCH)
 	signal.Notify(s.continued, syscall.SIGCONT)
 }
 
 // wait undoes that, because there is no command any more.
 func (s *signals) wait() {
 	signal.Reset(syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTTOU)
-	s.hurried = false
+	s.seen, s.hurried = make(chan os.Signal, 64), false // the next command hears of none from before it
 }
 
 // errInterrupted ends a run that SIGINT ended, or whose command it ended.

@@ -77,6 +77,8 @@ func (w *watcher) watch() int {
 			w.passed = w.passed || sig == syscall.SIGINT
 			w.told = w.told || sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP || sig == syscall.SIGQUIT
 			w.child.signal(sig.(syscall.Signal))
+		case sig := <-w.signals.seen:
+			w.child.signal(sig.(syscall.Signal))
 		case <-w.signals.continued:
 			w.goOn()
 		case <-lost:
