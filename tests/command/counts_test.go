@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -98,6 +99,18 @@ func TestLatchAndSemaphoreCalledWrongly(t *testing.T) {
 	}
 	no(t, srv, 64, "latch", "count", "")
 	require.Empty(t, srv.Keyspace(t))
+}
+
+func TestLatchAndSemaphoreOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	take(t, rlock.New(open(t, srv, nil), "lock", nil))
+	for _, line := range []string{
+		"latch set lock 1", "latch down lock", "latch count lock",
+		"semaphore set lock 1", "semaphore add lock 1", "semaphore count lock", "semaphore release lock -n 1",
+	} {
+		require.Contains(t, no(t, srv, 64, strings.Fields(line)...), "wrong kind", line)
+	}
 }
 
 func TestLatchAndSemaphoreHelpThemselves(t *testing.T) {

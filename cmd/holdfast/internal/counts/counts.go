@@ -93,7 +93,7 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 	case err == nil, coded, errors.Is(err, holdfast.ErrUnknown):
 	case errors.Is(err, holdfast.ErrNotHeld):
 		err = cli.Exit(cli.ExitNo, err)
-	case wire.CheckSlot(c.name, c.channel(c.name)) != nil: // only a cluster minds
+	case errors.Is(err, holdfast.ErrWrongKind), wire.CheckSlot(c.name, c.channel(c.name)) != nil: // only a cluster minds
 		err = cli.Exit(cli.ExitUsage, err)
 	}
 	return c.redis.Failure(ctx, err)
