@@ -265,6 +265,16 @@ func TestTrialOnAReplica(t *testing.T) {
 	require.NotContains(t, r.stderr, "deadline")
 }
 
+// At its question one Ctrl-C is enough.
+func TestTrialIsInterruptedAtItsQuestion(t *testing.T) {
+	t.Parallel()
+	u := sitDown(t, redistest.Start(t))
+	u.types("sh -c 'trap : INT; $HF trial; echo code=$?'\n")
+	u.sees("[y/N]")
+	u.types(ctrlC)
+	u.sees("code=130")
+}
+
 func TestTrialRefuses(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

@@ -72,9 +72,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 			if err := t.check(); err != nil {
 				return err
 			}
-			ctx, release := cli.UntilSignal(cmd.Context())
-			defer release()
-			return redis.Failure(context.WithoutCancel(ctx), t.run(ctx, cmd.InheritedFlags()))
+			return redis.Failure(cmd.Context(), t.run(cmd.Context(), cmd.InheritedFlags()))
 		},
 	}
 	flags := cmd.Flags()
@@ -133,6 +131,8 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if !t.yes && !cli.Confirm("Is that a server for tests?") {
 		return cli.Nof("nothing was written")
 	}
+	ctx, release := cli.UntilSignal(ctx) // not before: at the question a signal ends this at once
+	defer release()
 	if t.Locks, err = drill.Locks(ctx, client, prefix); err != nil {
 		return err
 	}
