@@ -167,10 +167,11 @@ func disown(err error) error {
 	return err
 }
 
-// Interrupted reports whether err comes from a script that had begun, and may have changed something.
+// Interrupted reports whether err comes from a script that had begun, and may have changed something. At a replica it
+// has not: its first write was refused.
 func Interrupted(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && strings.Contains(answer.Error(), "@user_script")
+	return ok && strings.Contains(answer.Error(), "@user_script") && !ofReplica(answer.Error())
 }
 
 // BecauseOfKeys reports whether err refuses a call because of its keys, though some of them alone might be served: they

@@ -61,6 +61,19 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 	}
 }
 
+func TestAScriptMayHaveChangedSomethingButNotAtAReplica(t *testing.T) {
+	for text, may := range map[string]bool{
+		"OOM command not allowed when used memory > 'maxmemory'. script: 7f0a, on @user_script:9.": true,
+		old + "4: @user_script: 4: -OOM command not allowed when used memory > 'maxmemory'.":       true,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                  false,
+		"READONLY You can't write against a read only replica. script: 7f0a, on @user_script:9.":   false,
+		old + "4: @user_script: 4: -READONLY You can't write against a read only replica.":         false,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":         false,
+	} {
+		assert.Equal(t, may, Interrupted(sortFailure(t.Context(), answer(t, text))), text)
+	}
+}
+
 func TestARefusalBecauseOfKeysIsKnown(t *testing.T) {
 	for text, keys := range map[string]bool{
 		"TRYAGAIN Multiple keys request during rehashing of slot":                              true,

@@ -150,6 +150,9 @@ func TestRunOnAReplica(t *testing.T) {
 		require.Equal(t, 143, j.code())
 		require.Equal(t, 1, strings.Count(j.stderr.String(), "waiting for Redis"), "it is said once")
 	}
+	began := time.Now()
+	require.Equal(t, 69, run(t, srv, nil, "run", "-w", "0.2", "x", "--", "true").code)
+	require.Less(t, time.Since(began), 3*time.Second, "nothing is there to give back")
 }
 
 func TestRunOnACluster(t *testing.T) {
