@@ -19,6 +19,7 @@ const (
 	courtesy     = 2 * time.Second  // for an answer that is only nice to have
 	maxText      = 128              // bytes that are read of a string: longer ones are no lock of ours and no number
 	maxReadHolds = 100              // of one owner, whose leases are asked for
+	wide         = 10_000           // COUNT where a page would show too little: a tenth of the places that are searched
 )
 
 // gone is PTTL's answer for a key that is not there.
@@ -168,7 +169,7 @@ func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, de
 			})
 		}
 	}
-	for _, step := range []func(*batch, *find){r.look, r.lookCloser} {
+	for _, step := range []func(*batch, *find){r.look, r.lookOn, r.lookCloser} {
 		if err := b.run(ctx, r.client); err != nil {
 			return nil, 0, err
 		}
@@ -222,6 +223,15 @@ func (r *Reader) look(b *batch, f *find) {
 	default:
 		f.drop = true
 	}
+}
+
+// lookOn searches the rest of a hash whose first page shows no owner. One that has shrunk, as while a save forbade its
+// table to, has few fields in many places.
+func (r *Reader) lookOn(b *batch, f *find) {
+	if f.cursor == 0 || len(f.owners) > 0 || f.before > 20*r.limit {
+		return
+	}
+	b.add(f, r.client.B().Hscan().Key(f.key).Cursor(f.cursor).Match(wire.OwnerGlob).Count(wide).Build(), f.scanned)
 }
 
 // scanned takes a page of a hash's owners.

@@ -114,6 +114,28 @@ func TestLsAndShowACrowd(t *testing.T) {
 }
 
 // A writer keeps the others out, and is named first.
+// While the server saves, a hash that has shrunk keeps its large table, of which a page may be empty.
+func TestLsShowsALockInALargeTable(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	readers, gone := []string{"HSET", "was-crowd", "mode", "read"}, []string{"HDEL", "was-crowd"}
+	for i := range 3000 {
+		owner := fmt.Sprint(java1[:37], i)
+		readers = append(readers, owner, "1")
+		if i > 0 {
+			gone = append(gone, owner)
+		}
+	}
+	srv.Do(t, readers...)
+	srv.Do(t, "CONFIG", "SET", "rdb-key-save-delay", "5000000") // in µs
+	srv.Do(t, "BGSAVE")
+	srv.Do(t, gone...)
+	for _, o := range []told{listed(t, srv)["was-crowd"], shown(t, srv, "was-crowd")} {
+		require.Equal(t, "rwlock", o.Kind)
+		assert.EqualValues(t, 1, *o.HolderCount)
+	}
+}
+
 func TestLsNamesTheWriterFirst(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
