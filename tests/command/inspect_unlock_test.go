@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -71,6 +72,23 @@ func TestUnlockOfAString(t *testing.T) {
 	assert.Equal(t, 64, run(t, srv, nil, "unlock", "--yes", "--kind", "rlock", "cron").code)
 	assert.Contains(t, ok(t, srv, "unlock", "--yes", "--kind", "setlock", "cron"), "redsync-token")
 	assert.EqualValues(t, 0, srv.Int(t, "EXISTS", "cron"))
+}
+
+// A lock that was freed must not look as if nobody had held it.
+func TestUnlockCannotSayThatItFreedTheLock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	full := openFull(t)
+	for _, args := range [][]string{{"unlock", "-y", "lock"}, {"unlock", "-y", "--json", "lock"}} {
+		srv.Do(t, "HSET", "lock", java1, "1")
+		var said strings.Builder
+		cmd := command(t, srv, nil, args...)
+		cmd.Stdout, cmd.Stderr = full, &said
+		_ = cmd.Run()
+		require.Equal(t, 75, cmd.ProcessState.ExitCode())
+		require.Contains(t, said.String(), "it was done, but then: ")
+		require.True(t, free(t, srv, "lock"))
+	}
 }
 
 func TestUnlockIfOwner(t *testing.T) {

@@ -124,6 +124,17 @@ func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast
 	return s
 }
 
+// openFull opens a file of a disk that is full.
+func openFull(t testing.TB) *os.File {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no disk that is always full")
+	}
+	t.Cleanup(func() { _ = full.Close() })
+	return full
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, `^holdfast version \S+\n$`, ok(t, nil, "version"))

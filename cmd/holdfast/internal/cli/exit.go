@@ -52,6 +52,14 @@ func Usagef(format string, args ...any) error { return Exit(ExitUsage, fmt.Error
 // Nof is an answer that is no.
 func Nof(format string, args ...any) error { return Exit(ExitNo, fmt.Errorf(format, args...)) }
 
+// Afterwards is the error of what came after something was changed: it must not look as if nothing were.
+func Afterwards(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Exit(ExitTempFail, fmt.Errorf("it was done, but then: %w", err))
+}
+
 // Silent ends the command with a code and says nothing.
 func Silent(code int) error { return &ExitError{Code: code} }
 

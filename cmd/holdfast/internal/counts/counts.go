@@ -118,14 +118,6 @@ func (c *call) refuse(object any, format string, args ...any) error {
 	return cli.Silent(cli.ExitNo)
 }
 
-// afterwards is the error of what came after something was changed: it must not look as if nothing were.
-func afterwards(err error) error {
-	if err == nil {
-		return nil
-	}
-	return cli.Exit(cli.ExitTempFail, fmt.Errorf("it was done, but then: %w", err))
-}
-
 // say prints an answer: the object if JSON is asked for, on a terminal the text, in a pipe the line.
 func (c *call) say(object any, text, line string) error {
 	if cli.IsTerminal(os.Stdout) {
@@ -180,7 +172,7 @@ func setLatch(c *call) error {
 		return err
 	}
 	if set {
-		return afterwards(c.say(latchState{c.name, c.n, &set},
+		return cli.Afterwards(c.say(latchState{c.name, c.n, &set},
 			fmt.Sprintf("%s is closed until %d have counted down", cli.Safe(c.name), c.n), ""))
 	}
 	left, err := c.left()
@@ -241,7 +233,7 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 		if err := add(c.ctx, c.n); err != nil {
 			return err
 		}
-		return afterwards(c.saySemaphore())
+		return cli.Afterwards(c.saySemaphore())
 	})
 	add.Flags().BoolVar(&expirable, "expirable", false, "its permits have ids and leases")
 	g.add("count NAME", "Print how many permits are free", 0, (*call).saySemaphore)
@@ -250,7 +242,7 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 		if err := c.release(n); err != nil {
 			return err
 		}
-		return afterwards(c.saySemaphore())
+		return cli.Afterwards(c.saySemaphore())
 	})
 	release.PreRunE = func(cmd *cobra.Command, args []string) error {
 		ids, counted := args[1:], cmd.Flags().Changed("permits")
@@ -302,7 +294,7 @@ func (c *call) setSemaphore(set func(context.Context, int) (bool, error)) error 
 		return err
 	}
 	if made {
-		return afterwards(c.say(semaphoreState{Name: c.name, Free: c.n, Done: &made},
+		return cli.Afterwards(c.say(semaphoreState{Name: c.name, Free: c.n, Done: &made},
 			fmt.Sprintf("%s has %d permits", cli.Safe(c.name), c.n), ""))
 	}
 	state, err := c.state()

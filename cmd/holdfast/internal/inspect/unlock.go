@@ -66,15 +66,15 @@ func (u *unlocking) unlock(ctx context.Context, client rueidis.Client, name stri
 			*survey.Object
 			Unlocked bool `json:"unlocked"`
 		}{o, freed})
-		if err == nil && !freed {
-			return cli.Silent(cli.ExitNo)
+		if !freed {
+			return &cli.ExitError{Code: cli.ExitNo, Err: err}
 		}
 	case !freed:
 		return cli.Nof("%s: nobody held it any more", cli.Safe(name))
 	default:
 		_, err = fmt.Printf("%s: freed; it was held by %s\n", cli.Safe(name), stateText(o))
 	}
-	return cli.Exit(cli.ExitNo, err)
+	return cli.Afterwards(err)
 }
 
 // check refuses what cannot be freed.
@@ -179,5 +179,5 @@ func ask(ctx context.Context, client rueidis.Client, name string) error {
 	default:
 		_, err = fmt.Printf("%s; the server does not say whether anybody listens\n", asked)
 	}
-	return cli.Exit(cli.ExitNo, err)
+	return cli.Afterwards(err)
 }
