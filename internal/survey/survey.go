@@ -47,12 +47,26 @@ var packages = map[string]string{KindFenced: "rlock", KindPermits: "semaphore"}
 // Is reports whether an object can be of a kind.
 func Is(kind, asked string) bool { return strings.Contains("|"+kind+"|", "|"+asked+"|") }
 
-// An Object is what is known about one name. Its JSON is part of the interface of the command holdfast.
-type Object struct {
+// Named is a name in JSON.
+type Named struct {
 	Name       string `json:"name"`                  // U+FFFD stands for what is not UTF-8
 	NameBase64 string `json:"name_base64,omitempty"` // the very bytes, if Name lacks some
-	Kind       string `json:"kind"`
-	State      string `json:"state,omitempty"` // held or free, of locks
+}
+
+// NewNamed returns a name for JSON.
+func NewNamed(name string) Named {
+	n := Named{Name: name}
+	if !utf8.ValidString(name) {
+		n.NameBase64 = base64.StdEncoding.EncodeToString([]byte(name))
+	}
+	return n
+}
+
+// An Object is what is known about one name. Its JSON is part of the interface of the command holdfast.
+type Object struct {
+	Named
+	Kind  string `json:"kind"`
+	State string `json:"state,omitempty"` // held or free, of locks
 
 	Holders     []*Party `json:"holders,omitempty"`      // some of them, if there are many
 	HolderCount *int64   `json:"holder_count,omitempty"` // of locks: how many there are
@@ -123,13 +137,7 @@ type Permit struct {
 func (o *Object) Ordered() bool { return o.line > 0 && o.queue == 0 || o.line == 0 && o.queue > 0 }
 
 // NewObject returns an object about which nothing else is known.
-func NewObject(name, kind string) *Object {
-	o := &Object{Name: name, Kind: kind}
-	if !utf8.ValidString(name) {
-		o.NameBase64 = base64.StdEncoding.EncodeToString([]byte(name))
-	}
-	return o
-}
+func NewObject(name, kind string) *Object { return &Object{Named: NewNamed(name), Kind: kind} }
 
 // NewParty is the party with an id.
 func NewParty(id, mode string) *Party {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"os/exec"
 	"strings"
@@ -109,6 +110,18 @@ func TestLatchAndSemaphoreOfAnotherKind(t *testing.T) {
 		"semaphore set lock 1", "semaphore add lock 1", "semaphore count lock", "semaphore release lock -n 1",
 	} {
 		require.Contains(t, no(t, srv, 64, strings.Fields(line)...), "wrong kind", line)
+	}
+}
+
+func TestLatchAndSemaphoreTellNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, line := range []string{
+		"latch count NAME", "latch set NAME 2", "latch down NAME", "semaphore set OTHER 3", "semaphore count OTHER",
+	} {
+		args := strings.Fields(strings.NewReplacer("NAME", "a\xffb", "OTHER", "c\xffd").Replace(line))
+		require.Contains(t, ok(t, srv, append(args, "--json")...), `"name_base64":"`+
+			base64.StdEncoding.EncodeToString([]byte(args[2]))+`"`, line)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -153,9 +154,9 @@ func latchCommand(redis *cli.Redis) *cobra.Command {
 
 // A latchState is what the commands tell of a latch.
 type latchState struct {
-	Name  string `json:"name"`
-	Count int    `json:"count"`
-	Done  *bool  `json:"set,omitempty"` // whether it was this call that set it
+	survey.Named
+	Count int   `json:"count"`
+	Done  *bool `json:"set,omitempty"` // whether it was this call that set it
 }
 
 func (c *call) latch() *latch.Latch { return latch.New(c.Session, c.name) }
@@ -172,14 +173,15 @@ func setLatch(c *call) error {
 		return err
 	}
 	if set {
-		return cli.Afterwards(c.say(latchState{c.name, c.n, &set},
+		return cli.Afterwards(c.say(latchState{survey.NewNamed(c.name), c.n, &set},
 			fmt.Sprintf("%s is closed until %d have counted down", cli.Safe(c.name), c.n), ""))
 	}
 	left, err := c.left()
 	if err != nil {
 		return err
 	}
-	return c.refuse(latchState{c.name, left, &set}, "latch %q is set already: %d have yet to count down", c.name, left)
+	return c.refuse(latchState{survey.NewNamed(c.name), left, &set},
+		"latch %q is set already: %d have yet to count down", c.name, left)
 }
 
 func downLatch(c *call, times int) error {
@@ -208,7 +210,7 @@ func (c *call) sayLatch(left int) error {
 	if left > 0 {
 		text = fmt.Sprintf("%s is closed: %d have yet to count down", cli.Safe(c.name), left)
 	}
-	return c.say(latchState{Name: c.name, Count: left}, text, strconv.Itoa(left))
+	return c.say(latchState{Named: survey.NewNamed(c.name), Count: left}, text, strconv.Itoa(left))
 }
 
 func semaphoreCommand(redis *cli.Redis) *cobra.Command {
@@ -267,10 +269,10 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 
 // A semaphoreState is what the commands tell of a semaphore.
 type semaphoreState struct {
-	Name  string `json:"name"`
-	Free  int    `json:"free"`
-	Taken int    `json:"taken"`         // of permits with ids; of others it is not known
-	Done  *bool  `json:"set,omitempty"` // whether it was this call that made it
+	survey.Named
+	Free  int   `json:"free"`
+	Taken int   `json:"taken"`         // of permits with ids; of others it is not known
+	Done  *bool `json:"set,omitempty"` // whether it was this call that made it
 }
 
 func (s semaphoreState) String() string {
@@ -294,7 +296,7 @@ func (c *call) setSemaphore(set func(context.Context, int) (bool, error)) error 
 		return err
 	}
 	if made {
-		return cli.Afterwards(c.say(semaphoreState{Name: c.name, Free: c.n, Done: &made},
+		return cli.Afterwards(c.say(semaphoreState{Named: survey.NewNamed(c.name), Free: c.n, Done: &made},
 			fmt.Sprintf("%s has %d permits", cli.Safe(c.name), c.n), ""))
 	}
 	state, err := c.state()
@@ -331,7 +333,7 @@ func (c *call) withIDs() (bool, error) {
 }
 
 func (c *call) state() (s semaphoreState, err error) {
-	s.Name = c.name
+	s.Named = survey.NewNamed(c.name)
 	if s.Taken, err = c.expirable().AcquiredPermits(c.ctx); err == nil { // first: it puts back those whose lease is over
 		s.Free, err = c.counting().AvailablePermits(c.ctx)
 	}

@@ -57,13 +57,11 @@ func (w *waiting) run(ctx context.Context, name string) error {
 			return failure(ctx, w.redis, err)
 		}
 		if w.json {
-			o := survey.NewObject(w.name, "")
 			err = cli.WriteJSON(os.Stdout, struct {
-				Name       string `json:"name"`
-				NameBase64 string `json:"name_base64,omitempty"`
-				Free       bool   `json:"free"`
-				WaitedMS   int64  `json:"waited_ms"`
-			}{o.Name, o.NameBase64, free, time.Since(began).Milliseconds()})
+				survey.Named
+				Free     bool  `json:"free"`
+				WaitedMS int64 `json:"waited_ms"`
+			}{survey.NewNamed(w.name), free, time.Since(began).Milliseconds()})
 		}
 		if err == nil && !free {
 			return cli.Silent(w.code)
