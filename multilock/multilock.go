@@ -149,7 +149,7 @@ func (m *MultiLock) take(ctx context.Context, operation string, limit time.Durat
 		}
 	}
 	if limit > 0 && limit != session.Forever {
-		limit -= time.Since(t.began)
+		limit = max(limit-time.Since(t.began), 1) // at 0, its attempts would have no end of their own
 	}
 	err = new(session.Retries).WaitFor(t.ctx, limit, &t)
 	return t.hold, err
@@ -213,7 +213,8 @@ var errEnded = errors.New("it ended before all others were taken")
 
 // passes reports whether a round that failed with err is worth repeating.
 func passes(err error) bool {
-	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || session.Passes(err)
+	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || errors.Is(err, session.ErrNoReply) ||
+		session.Passes(err)
 }
 
 // observe tells the observer of a member's session that a call begins, and returns a function that tells it how the
@@ -254,7 +255,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 		case i == first:
 			continue
 		case i < first || t.holdsNamesake(got, i):
-			got[i], err = l.TryLock(t.ctx)
+			got[i], err = tryUntil(t.ctx, l, soon)
 		default: // all that are held come before it, for everybody
 			got[i], err = lockUntil(t.ctx, l, soon)
 		}
@@ -303,19 +304,30 @@ func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast
 		return l.Lock(ctx)
 	}
 	d := time.Until(end)
+	if d <= 0 {
+		return tryUntil(ctx, l, end)
+	}
 	if l, ok := l.(interface {
 		TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
 	}); ok {
 		return l.TryLockFor(ctx, d)
-	}
-	if d <= 0 {
-		return l.TryLock(ctx)
 	}
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	h, err := l.Lock(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		return nil, holdfast.ErrBusy
+	}
+	return h, err
+}
+
+// tryUntil makes one attempt, which a server that is silent keeps for a little longer than until end.
+func tryUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast.Hold, error) {
+	within, cancel := context.WithTimeout(ctx, max(time.Until(end), 0)+session.Grace)
+	defer cancel()
+	h, err := l.TryLock(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return nil, session.Unknown(session.ErrNoReply)
 	}
 	return h, err
 }

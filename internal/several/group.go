@@ -123,6 +123,7 @@ func (g *group) Members() (all []session.Holding) {
 func (g *group) begin(ctx context.Context) {
 	g.mu.Lock()
 	g.taken = true
+	g.certain() // members that have joined meanwhile count
 	ended := context.CancelCauseFunc(g.memberEnded)
 	for _, m := range *g.members.Load() {
 		if m.hold != nil {

@@ -114,6 +114,50 @@ func TestAMultiLockKeepsNobodyFromItsFirstForLong(t *testing.T) {
 	require.NoError(t, all.Hold.Release())
 }
 
+// oneNameOnTwo is a multilock of one name on two servers, the second of which is silent until the test resumes it.
+func oneNameOnTwo(t *testing.T, lease time.Duration) (*multilock.MultiLock, []*redistest.Server) {
+	t.Helper()
+	servers := kit.StartServers(t, 2)
+	s := kit.OpenAll(t, servers, &holdfast.Options{Lease: lease})
+	m := multilock.New(rlock.New(s[0], kit.Orders, nil), rlock.New(s[1], kit.Orders, nil))
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	servers[1].Pause()
+	return m, servers
+}
+
+// One attempt for a member would wait for a third of the lease.
+func TestAMultiLockWithASilentServerTakesNoLongerThanItMay(t *testing.T) {
+	t.Parallel()
+	m, servers := oneNameOnTwo(t, 30*time.Second)
+	took := kit.Stopwatch()
+	_, err := m.TryLockFor(t.Context(), 500*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.Less(t, took(), 5*time.Second)
+	servers[1].Resume()
+}
+
+func TestAMultiLockWithASilentServerKeepsNobodyFromTheOther(t *testing.T) {
+	t.Parallel()
+	m, servers := oneNameOnTwo(t, 30*time.Second)
+	got := kit.GoLock(t.Context(), m.Lock)
+	kit.Await(t, "the first", func() bool { return servers[0].Int(t, "EXISTS", kit.Orders) == 1 })
+	one := kit.GoLock(t.Context(), rlock.New(kit.Open(t, servers[0].Addr(), nil), kit.Orders, nil).Lock)
+	require.NoError(t, kit.Granted(t, 5*time.Second, one, "the first, a second later").Release())
+	servers[1].Resume()
+	require.NoError(t, kit.Granted(t, 20*time.Second, got, "both").Release())
+}
+
+// The outage is longer than a call for a member waits for its reply.
+func TestAMultiLockWaitsOutALongOutage(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	m, servers := oneNameOnTwo(t, lease)
+	got := kit.GoLock(t.Context(), m.Lock)
+	time.Sleep(lease * 4 / 3)
+	servers[1].Resume()
+	require.NoError(t, kit.Granted(t, 20*time.Second, got, "both").Release())
+}
+
 // Members are taken in the order in which the server knows them, which is the same for everybody.
 func TestAMultiLockFollowsMappedNames(t *testing.T) {
 	t.Parallel()
