@@ -224,7 +224,7 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	return (*Session)(s), nil
 }
 
-// ID is the session's random id, a version 4 UUID like Redisson's client id. The ids of its holds
+// ID is the session's random id, a UUID like Redisson's client id. The ids of its holds
 // start with it.
 func (s *Session) ID() string { return s.core().ID() }
 

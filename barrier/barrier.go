@@ -213,11 +213,11 @@ type Party struct {
 // Await arrives at the party's next generation, and waits until that trips: until all parties have arrived, or those
 // that have not are gone. It returns which one that was, and waits out an outage of the server.
 //
-// It fails if ctx ends, with an error that matches ctx.Err() and its cause. The party has arrived all the same, and the
-// next call waits for the same generation. It fails with [ErrBroken] if the generation was broken; the next call waits
-// for a later one, that of the others, who are told the same. If the party's hold ends, the error is what
-// [holdfast.Hold.Err] says: [holdfast.ErrLost], [holdfast.ErrNotHeld] after Release, [holdfast.ErrClosed]. Anything
-// else is the server's refusal.
+// It fails if ctx ends, with an error that matches ctx.Err() and its cause. If the call was sent, the party has
+// arrived all the same, and the next call waits for the same generation. It fails with [ErrBroken] if the generation
+// was broken; the next call waits for a later one, that of the others, who are told the same. If the party's hold
+// ends, the error is what [holdfast.Hold.Err] says: [holdfast.ErrLost], [holdfast.ErrNotHeld] after Release,
+// [holdfast.ErrClosed]. Anything else is the server's refusal.
 //
 // A call costs one call to the server to arrive, and another one when the generation has tripped, unless this party
 // was the last; and a look every 4 to 6 s, or when the lease of a party is about to end. If a message is lost, it

@@ -77,7 +77,7 @@ func (e *Elector) Term() (context.Context, bool) {
 	return *term, true
 }
 
-// Close resigns, and stands no more. It blocks for at most a third of the lease, and 5 s.
+// Close resigns, and stands no more. It blocks for at most a third of the lease, and 5 s, and a second more.
 func (e *Elector) Close() {
 	e.stop()
 	e.stood.Wait()
