@@ -92,34 +92,43 @@ func termOf(ctx context.Context) *term {
 func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx context.Context) error) error {
 	e := newElection(s, name)
 	for {
-		var t *term
-		var over bool        // the term has ended before ctx
-		var led, ended error // what lead has returned, and why the term was over by then
-		err := holdfast.Do(ctx, func(ctx context.Context) (*holdfast.Hold, error) {
-			hold, err := e.lock.Lock(ctx)
-			t = &term{election: e, hold: hold}
-			return hold, err
-		}, func(held context.Context) error {
-			led = t.serve(held, lead)
-			ended = t.hold.Err()
-			over = held.Err() != nil && errors.Is(context.Cause(held), ended)
-			return led
-		})
-		if errors.Is(ended, holdfast.ErrNotHeld) {
-			err = led // it was resigned, which is no loss
+		if again, err := e.stand(ctx, lead); !again {
+			return err
+		}
+	}
+}
+
+// stand is one term of Run, or why there was none. It reports whether Run stands again: the term has ended before ctx.
+func (e *election) stand(ctx context.Context, lead func(ctx context.Context) error) (again bool, err error) {
+	var t *term
+	var led, ended error // what lead has returned, and why the term was over by then
+	defer func() {       // also if lead panics
+		if t == nil { // an observer did
+			return
 		}
 		if t.over != nil {
 			t.over() // also if the context of the hold has not done it yet
 		}
-		if t.hold == nil || !over {
-			if t.hold != nil { // not in the background: the session may be closed next
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-				t.ended(ctx)
-				cancel()
-			}
-			return err
+		if t.hold != nil && !again { // not in the background: the session may be closed next
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			t.ended(ctx)
 		}
+	}()
+	err = holdfast.Do(ctx, func(ctx context.Context) (*holdfast.Hold, error) {
+		hold, err := e.lock.Lock(ctx)
+		t = &term{election: e, hold: hold}
+		return hold, err
+	}, func(held context.Context) error {
+		led = t.serve(held, lead)
+		ended = t.hold.Err()
+		again = held.Err() != nil && errors.Is(context.Cause(held), ended)
+		return led
+	})
+	if errors.Is(ended, holdfast.ErrNotHeld) {
+		err = led // it was resigned, which is no loss
 	}
+	return again, err
 }
 
 // serve calls lead, and meanwhile records who leads.

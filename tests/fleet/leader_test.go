@@ -287,6 +287,28 @@ func watch(ctx context.Context, s *holdfast.Session) <-chan told {
 	return all
 }
 
+// A term that ends because lead panics is told at once as well.
+func TestWatchersAreToldOfAPanic(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	all := watch(t.Context(), kit.Open(t, srv.Addr(), nil))
+	require.Zero(t, kit.Within(t, 5*time.Second, all, "nobody").leader)
+	kit.Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 1 })
+	end, over := make(chan struct{}), make(chan any)
+	s := kit.Open(t, srv.Addr(), nil)
+	go func() {
+		defer func() { over <- recover() }()
+		_ = leader.Run(t.Context(), s, election, func(context.Context) error {
+			<-end
+			panic("lead")
+		})
+	}()
+	require.NotZero(t, kit.Within(t, 15*time.Second, all, "a term").leader)
+	close(end)
+	require.Equal(t, "lead", kit.Within(t, 5*time.Second, over, "the panic"))
+	require.Zero(t, kit.Within(t, 2*time.Second, all, "the end, sooner than it looks by itself").leader)
+}
+
 func TestWatchersAreToldOfEachLeader(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
