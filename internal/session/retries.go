@@ -164,6 +164,7 @@ func (r *Retries) Again(
 				return 0, other
 			}
 		}
+		r.waits()
 		if backoff != nil {
 			return max(backoff(int(r.Attempts)), time.Millisecond), nil
 		}
@@ -173,6 +174,7 @@ func (r *Retries) Again(
 		f.trouble, f.delay = why, wait.Retry(f.delay)
 		r.failed = f
 		r.object.logTrouble(why)
+		r.waits()
 		return wait.Interval(f.delay), nil
 	}
 	return 0, why
@@ -219,8 +221,17 @@ func (r *Retries) Overtakes() bool { return false }
 // Stay makes the call wait at a place. Leave it.
 func (r *Retries) Stay(p *wait.Place) {
 	r.Place = p
-	r.waited = r.object.Waiting()
+	if r.Attempts > 0 || !p.Head() {
+		r.waits()
+	}
 	r.object.session.lookAfter()
+}
+
+// waits tells the observer that the call waits, once: not of one that has its place before its first attempt.
+func (r *Retries) waits() {
+	if r.Place != nil && r.waited == nil {
+		r.waited = r.object.Waiting()
+	}
 }
 
 // Nest makes the session publish the call if it waits for long, since its owner holds something: the place is one of

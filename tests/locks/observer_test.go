@@ -79,6 +79,9 @@ func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 		if !k.Several {
 			require.Equal(t, o.last.Attempts, told["attempt well"]+told["attempt busy"])
 			require.Equal(t, 1, told["wait"])
+			// The session listens still, so its next call may stand in the line from the beginning. It does not wait.
+			require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
+			require.Equal(t, 1, o.counts(k.Title())["wait"])
 		}
 	})
 }
