@@ -96,6 +96,15 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 		opt.ClusterOption.ShardsRefreshInterval = 10 * time.Second
 	}
 	opt.DialCtxFn = l.dialer(opt)
+	if ask := opt.AuthCredentialsFn; ask != nil {
+		opt.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			c, err := ask(of)
+			if !c.RefreshAfter.IsZero() {
+				l.renews.Store(true)
+			}
+			return c, err
+		}
+	}
 	return nil
 }
 
@@ -141,7 +150,8 @@ func dialFunc(opt *rueidis.ClientOption) dialer {
 type links struct {
 	session atomic.Pointer[session.Session] // nil until it is there
 	directs sharing.Directs
-	stand   sync.Map // the addresses to which a connection for calls was made, which has not ended since
+	renews  atomic.Bool // connections may log in again
+	stand   sync.Map    // the addresses to which a connection for calls was made, which has not ended since
 
 	mu    sync.Mutex         // guards the rest
 	open  map[*link]struct{} // all connections that have not ended

@@ -196,7 +196,7 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 		client.Close()
 		l.end()
 	}
-	s, err := newSession(sharing.Client(client, directs), o, closeClient)
+	s, err := newSession(sharing.Client(client, directs), o, closeClient, l.renews.Load)
 	if err != nil {
 		closeClient()
 		return nil, fmt.Errorf("holdfast: open: %w", err)
@@ -209,6 +209,10 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 // cannot see how the client was set up, so everything that [Open] lists is up to the caller. Without these settings a
 // silent connection may be noticed only after the lease has ended; the hold is then lost, and knows it. Nor can it see
 // when the client makes a new connection: the first calls that need one may wait for it beyond the end of their ctx.
+//
+// A client whose AuthCredentialsFn sets RefreshAfter needs Open. If a connection cannot log in again, the client gives
+// that error to all calls that were under way. After Open their outcome is unknown; after NewSession the error looks
+// like one of a call that did nothing, which may then be executed twice, or leave its lock until the lease ends.
 func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if client == nil {
 		return nil, errors.New("holdfast: new session: client is nil")
@@ -217,7 +221,7 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
-	s, err := newSession(sharing.Client(client, nil), o, nil)
+	s, err := newSession(sharing.Client(client, nil), o, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
@@ -284,7 +288,7 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-func newSession(client rueidis.Client, o Options, closeClient func()) (*session.Session, error) {
+func newSession(client rueidis.Client, o Options, closeClient func(), renews func() bool) (*session.Session, error) {
 	sharded, err := shardedPubSub(client, o.PubSub)
 	if err != nil {
 		return nil, err
@@ -293,7 +297,8 @@ func newSession(client rueidis.Client, o Options, closeClient func()) (*session.
 		return nil, err
 	}
 	return session.New(session.Config{
-		Client: client, CloseClient: closeClient, Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
+		Client: client, CloseClient: closeClient, Renews: renews,
+		Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
 		MapName: o.MapName, Sharded: sharded, Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(),
 		Places: o.Places, Reclaim: o.Reclaim, Breaks: o.BreakDeadlocks, Lost: newLostError, Acks: o.acks(),
 	}), nil

@@ -24,7 +24,7 @@
 //     connection, the last of them that is set. The second gets DialTimeout to answer, by default 5 s. The third is
 //     subscribed to once, for as long as the program runs. A session has two connections to a server: the one for
 //     commands logs in again every 30 s with the credentials that were sent last, the one for messages only after the
-//     server has ended it.
+//     server has ended it. If a login is refused, the connection ends, and the outcome of calls under way is unknown.
 //   - DB, except in a cluster; ClientName; DisableIdentity and DisableIndentity.
 //   - Protocol 2 is RESP2. All others are RESP3.
 //   - DialTimeout, and the longer of ReadTimeout and WriteTimeout, which says when a silent connection is given up.

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,12 +77,12 @@ func aside[T any](ctx context.Context, r *Runner, f func(ctx context.Context) T)
 // rescue makes a Failure of the error of a call, or runs it a second time if there was no connection to send it on
 // because of somebody else: the first caller dials, under its own deadline, and the others get its error.
 func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error {
-	failure := sortFailure(ctx, err)
+	failure := r.failure(ctx, c, err)
 	if errors.Is(failure.Err, rueidis.ErrClosing) {
 		failure.Temporary = r.lives(ctx, c.keys[0])
 		return failure
 	}
-	if !foreign(err) || ended(ctx) != nil {
+	if !foreign(err) || r.ofLogin(c) || ended(ctx) != nil {
 		return failure
 	}
 	// Now under a deadline that is nobody's.
@@ -90,9 +91,31 @@ func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error 
 		return failure
 	}
 	if err := r.run(ctx, g, c); err != nil {
-		return sortFailure(ctx, err)
+		return r.failure(ctx, c, err)
 	}
 	return nil
+}
+
+// failure makes a Failure of the error of a call under ctx.
+func (r *Runner) failure(ctx context.Context, c *Call, err error) *Failure {
+	f := sortFailure(ctx, err)
+	if f.Class == Refused && r.ofLogin(c) {
+		f.Class = Unknown
+		f.Err = cmp.Or(ended(ctx), f.Err)
+	}
+	return f
+}
+
+// ofLogin reports whether a call may have failed because its connection could not log in again. The client then ends
+// the connection, and gives the error of the login to all calls that were under way. Whether they were sent is not
+// known: an error of the login with which a connection begins looks the same.
+func (r *Runner) ofLogin(c *Call) bool {
+	err := c.result.NonRedisError() // nil if it is the reply to the call itself
+	if err == nil || unsent(err) || r.Renews == nil || !r.Renews() {
+		return false
+	}
+	_, refused := rueidis.IsRedisErr(err)
+	return refused || foreign(err)
 }
 
 // Heard records the error with which the server of key refused a call. If it is a replica, the client connects anew

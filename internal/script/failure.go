@@ -154,7 +154,7 @@ func unsent(err error) bool {
 
 // foreign reports whether err would be taken for the caller's own ended context. The client
 // has such errors of whoever dialled, from the dial or from the handshake that follows it,
-// and then nothing was sent. (And, with AuthCredentialsFn, of a refresh that took too long.)
+// and then nothing was sent, unless it is of a login that was repeated: see Runner.ofLogin.
 func foreign(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

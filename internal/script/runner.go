@@ -25,6 +25,10 @@ type Runner struct {
 
 	// Leaving is called when the client is made to connect anew; nil: nobody is. It is set before the first call.
 	Leaving func()
+
+	// Renews reports whether connections may log in again while they last; nil: none does. It is set before the first
+	// call.
+	Renews func() bool
 }
 
 // NewRunner returns a runner on client, for a session with that clock and that lease.
@@ -131,6 +135,7 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 		var again []int
 		for n, i := range left {
 			if err == nil {
+				calls[i].result = results[n]
 				calls[i].reply, errs[i] = results[n].ToMessage()
 			} else {
 				errs[i] = err
@@ -148,7 +153,7 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 			continue
 		}
 		r.heard(ctx, calls[i].keys[0], err)
-		failure := sortFailure(ctx, err)
+		failure := r.failure(ctx, calls[i], err)
 		if errors.Is(failure.Err, rueidis.ErrClosing) {
 			failure.Temporary = lives()
 		}

@@ -28,7 +28,8 @@ import (
 // Config has the settings of a session. The root package has checked it.
 type Config struct {
 	Client      rueidis.Client
-	CloseClient func() // nil: whoever made it closes it
+	CloseClient func()      // nil: whoever made it closes it
+	Renews      func() bool // whether connections may log in again; nil: none does
 	Lease       time.Duration
 	MaxHold     time.Duration // how long a hold is renewed; 0: as long as it is held
 	LongHold    time.Duration // longer holds are logged; 0: none are
@@ -117,7 +118,7 @@ func New(c Config) *Session {
 		calls: newAdmission(), routines: newAdmission(),
 	}
 	s.runner = script.NewRunner(c.Client, s.Now, c.Lease)
-	s.hub.Lost = s.Changed
+	s.hub.Lost, s.runner.Renews = s.Changed, c.Renews
 	s.runner.Leaving = func() {
 		if !s.follows() { // otherwise it will be told of the next connection
 			s.hub.Anew()
