@@ -3,12 +3,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -23,8 +25,14 @@ const patience = 100 * time.Millisecond
 func Ask(
 	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
 ) (rueidis.RedisMessage, error) {
-	message, _, err := ask(ctx, client, start, nil, command...)
+	message, _, err := ask(ctx, client, start, isBusy, command...)
 	return message, err
+}
+
+// isBusy reports whether a node says that it does nothing at the moment: which says nothing of the command.
+func isBusy(answer rueidis.RedisResult, _ string) bool {
+	refusal, ok := rueidis.IsRedisErr(answer.Error())
+	return ok && (strings.HasPrefix(refusal.Error(), "BUSY ") || strings.HasPrefix(refusal.Error(), "LOADING "))
 }
 
 // Answering is the address of a node that answers, as Ask finds it.
@@ -89,7 +97,7 @@ func ask(
 			switch {
 			case err != nil:
 			case unfit != nil && unfit(a.RedisResult, a.by):
-				err = errUnfit
+				err = cmp.Or(a.Error(), errUnfit)
 			default:
 				message, err = a.ToMessage()
 				return message, a.by, err

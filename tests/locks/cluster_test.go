@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -238,4 +240,26 @@ func heardOn(t *testing.T, nodes []*redistest.Server, name string) bool {
 			return len(n.Strs(t, "PUBSUB", list, "*{"+name+"}")) > 0
 		})
 	})
+}
+
+// A node that runs a slow script when a session opens does not make its messages plain for ever.
+func TestABusyNodeDoesNotMakeTheMessagesOfASessionPlain(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, "--lua-time-limit", "20")
+	c.NeedSharded(t)
+	busy := c.Nodes[0]
+	conn, err := redistest.Dial(busy.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Send("EVAL", "while true do end", "0"))
+	kit.Await(t, "a busy server", func() bool {
+		_, err := busy.Try("PING")
+		return err != nil
+	})
+	defer busy.Do(t, "SCRIPT", "KILL")
+	for range 10 { // each asks the nodes in another order
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: c.Addrs()[1:]}, nil)
+		require.True(t, (*session.Session)(s).Config().Sharded)
+		require.NoError(t, s.Close())
+	}
 }
