@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -137,4 +138,23 @@ func TestOnlyCyclesAreBroken(t *testing.T) {
 	for _, h := range holds {
 		require.NoError(t, h.Release())
 	}
+}
+
+// A server that had no memory for a moment does not keep deadlocks from being broken when it has some again.
+func TestAServerWithoutMemoryOnceKeepsNoDeadlockFromBeingBroken(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	oom := p.On(proxy.Command("SET").With("holdfast_session"),
+		proxy.Answer("-OOM command not allowed when used memory > 'maxmemory'."), proxy.First)
+	s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: 3 * time.Second, BreakDeadlocks: true})
+	a, b := rlock.New(s, "a", nil), rlock.New(s, "b", nil)
+	first := kit.Lock(t, t.Context(), a)
+	oom.Wait(t, 1)
+	second := kit.Lock(t, t.Context(), b)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	one := kit.GoLock(first.Context(ctx), b.Lock)
+	two := kit.GoLock(second.Context(ctx), a.Lock)
+	r := kit.Within(t, 15*time.Second, kit.AnyOf(one, two), "the end of the deadlock")
+	require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
 }
