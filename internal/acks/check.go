@@ -9,13 +9,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // patience is for how long a server is waited for.
 const patience = 5 * time.Second
 
-// Check returns why a server refuses what waiting for replicas needs. A server that does not answer may do later on.
+// Check returns why a server refuses what waiting for replicas needs. A server that does not answer may do later on,
+// and so may one that is loading.
 func Check(client rueidis.Client, acks *session.Acks) error {
 	if acks == nil {
 		return nil
@@ -31,7 +33,7 @@ func Check(client rueidis.Client, acks *session.Acks) error {
 	defer cancel()
 	for _, command := range needs {
 		answer, ok := rueidis.IsRedisErr(ask(ctx, client, command))
-		if ok && !strings.Contains(answer.Error(), "replica") {
+		if ok && !script.Passes(answer) && !strings.Contains(answer.Error(), "replica") {
 			return fmt.Errorf("%s needs %s: %w", what, command[0], answer)
 		}
 	}

@@ -66,3 +66,13 @@ func TestOpenRepeatsNoRefusal(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.EqualValues(t, 1, srv.CommandStats(t)["hello"])
 }
+
+// The server is loading when a session with Acks opens.
+func TestASessionWithAcksOpensWhileTheServerIsLoading(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	p.On(proxy.Command("WAIT"), proxy.Answer(kit.LoadingReply), proxy.First)
+	s, err := holdfast.Open(at(p.Addr()), &holdfast.Options{Acks: 1})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
