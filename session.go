@@ -150,6 +150,8 @@ const (
 )
 
 const (
+	closePatience = 100 * time.Millisecond // for how long the client may close before its connections are cut
+
 	defaultLease = 30 * time.Second
 	minLease     = time.Second
 	maxLabel     = 256
@@ -193,8 +195,17 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 		directs = &l.directs
 	}
 	closeClient := func() {
-		client.Close()
+		closed := make(chan struct{})
+		go func() {
+			client.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(closePatience): // it waits for a Sentinel that does not answer
+		}
 		l.end()
+		<-closed
 	}
 	s, err := newSession(sharing.Client(client, directs), o, closeClient, l.renews.Load)
 	if err != nil {

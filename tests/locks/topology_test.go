@@ -266,3 +266,25 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	}
 	assert.Empty(t, space)
 }
+
+// Sentinels that have gone silent, beside a master that is well, do not delay Close.
+func TestSilentSentinelsDoNotDelayClose(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	s, err := holdfast.Open(kit.BySentinel(set), nil)
+	require.NoError(t, err)
+	opened := time.Now()
+	l := rlock.New(s, "orders", nil)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	kit.SleepUntil(opened.Add(4700 * time.Millisecond)) // the client asks them every 5 s
+	for _, sentinel := range set.Sentinels {
+		sentinel.Pause()
+		defer sentinel.Resume()
+	}
+	kit.SleepUntil(opened.Add(5300 * time.Millisecond))
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the master is well
+	began := time.Now()
+	err = s.Close()
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), 5*time.Second)
+}
