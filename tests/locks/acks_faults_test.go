@@ -76,7 +76,7 @@ func TestTryLockForWaitsNoLongerForReplicas(t *testing.T) {
 		TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
 	}{rlock.New(s, "orders", nil), both} {
 		took := kit.Stopwatch()
-		_, err := l.TryLockFor(t.Context(), 10*time.Millisecond)
+		_, err := l.TryLockFor(t.Context(), 200*time.Millisecond)
 		require.Less(t, took(), acksPatience/2)
 		got, wanted, why := notAcknowledged(t, err)
 		require.Equal(t, []int{0, 1}, []int{got, wanted})
