@@ -29,6 +29,7 @@ type Retries struct {
 	Handed   bool             // another call of the session handed over what this one wants
 	Granted  bool             // a release of another session did
 	looked   bool             // whether the name is that of another kind
+	early    bool             // the call takes its place before its first attempt
 	done     func(Acquired)   // the observer's functions for the call; may be nil
 	Place    *wait.Place      // where the call waits; nil until it does
 	waited   func()           // tells the observer that the call waits no longer
@@ -221,13 +222,14 @@ func (r *Retries) Overtakes() bool { return false }
 // Stay makes the call wait at a place. Leave it.
 func (r *Retries) Stay(p *wait.Place) {
 	r.Place = p
-	if r.Attempts > 0 || !p.Head() {
+	if !r.early {
 		r.waits()
 	}
 	r.object.session.lookAfter()
 }
 
-// waits tells the observer that the call waits, once: not of one that has its place before its first attempt.
+// waits tells the observer that the call waits, once for each place. One that took it early waits if the first attempt
+// has failed, or if others of the session are ahead.
 func (r *Retries) waits() {
 	if r.Place != nil && r.waited == nil {
 		r.waited = r.object.Waiting()
@@ -255,9 +257,14 @@ func (r *Retries) StandFirst(s wait.Standing, c wait.Caller) (head bool) {
 	if s == nil || !r.object.session.Subscribed(s.Channel()) {
 		return true
 	}
+	r.early = true
 	p := c.TakePlace()
+	r.early = false
 	p.Subscribe()
-	return p.Head()
+	if head = p.Head(); !head {
+		r.waits()
+	}
+	return head
 }
 
 // LeaveTo leaves the place, if there is one, to the next in line, which has no reason to look as long as the call's

@@ -112,6 +112,37 @@ func TestObserverOfAGrant(t *testing.T) {
 	}
 }
 
+// A session that waited just now is still subscribed, so its next call stands in the line on the server at once. It
+// waits only if that was in vain.
+func TestObserverOfAFreeLockAfterAWait(t *testing.T) {
+	t.Parallel()
+	for _, k := range linedKinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, k)
+			server := func() *redistest.Server { return q.srv }
+			o, s := observed(t, q.srv, 30*time.Second)
+			q.passesOn(kit.LongestWait, q.waits(t, s, kit.Orders, server, 1), "the waiter")
+			require.NoError(t, q.give())
+			require.Equal(t, 1, o.sum("wait"))
+			for range 5 {
+				give, err := k.take(t.Context(), s, kit.Orders)
+				require.NoError(t, err)
+				require.NoError(t, give())
+			}
+			require.Equal(t, 1, o.sum("wait"), "of those that got it at once")
+			var err error
+			q.give, err = k.take(t.Context(), q.comes(q.srv.Addr()), kit.Orders)
+			require.NoError(t, err)
+			next := q.waits(t, s, kit.Orders, server, 1)
+			kit.Await(t, "another wait", func() bool { return o.sum("wait") == 2 })
+			q.passesOn(kit.LongestWait, next, "the waiter")
+			require.NoError(t, q.give())
+			o.requireBalance(t)
+		})
+	}
+}
+
 // What a call of the session has released is handed over inside it, and not granted.
 func TestObserverOfAHandOver(t *testing.T) {
 	t.Parallel()
