@@ -21,6 +21,7 @@ type arrival struct {
 	session.Retries
 	party   *Party
 	at      int64       // the generation; 0: it joins
+	absent  bool        // the party has certainly not arrived there, as of the last reply
 	place   *wait.Place // where it waits
 	silence func()      // ends that it listens; nil: it does not
 	looks   atomic.Bool // what it hears is worth a look
@@ -117,7 +118,8 @@ func (a *arrival) arrive(ctx context.Context) (left time.Duration, err error) {
 		return 0, err
 	}
 	p.mu.Lock()
-	known := p.known
+	known, first := p.known, p.sent < a.at
+	p.sent = max(p.sent, a.at)
 	p.mu.Unlock()
 	c := b.arrive(permit, a.at, known)
 	defer c.Free()
@@ -128,6 +130,7 @@ func (a *arrival) arrive(ctx context.Context) (left time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	a.absent = first && now.mark < a.at
 	if err = p.learn(a, now); errors.Is(err, errAnew) {
 		return a.arrive(ctx)
 	}
@@ -147,13 +150,13 @@ func (p *Party) learn(a *arrival, now state) error {
 		return nil
 	case a.at == now.gen:
 		return holdfast.ErrBusy
-	case a.at == now.tripped:
+	case a.at == now.tripped && !a.absent:
 		p.next, p.passed = max(p.next, a.at+1), max(p.passed, a.at)
 		return nil
 	case a.at == p.broken: // as another call of the party was told
 	case a.at <= p.passed: // likewise
 		return nil
-	case a.at < now.tripped: // it joined while the server had forgotten how far the barrier was
+	case a.at <= now.tripped: // it joined while the server had forgotten how far the barrier was
 		a.at, p.next = now.gen, now.gen
 		return errAnew
 	}

@@ -179,6 +179,7 @@ type state struct {
 	gen     int64 // that is waited for
 	tripped int64 // the last one that did; 0: none
 	full    bool  // all places were taken
+	mark    int64 // the last one at which the party has arrived
 }
 
 // read reads the reply, and for how long no party can die without a release.
@@ -191,10 +192,10 @@ func (b *Barrier) read(c *script.Call) (s state, left time.Duration, err error) 
 		return s, 0, holdfast.ErrLost // or there are none, as one knows that does not look for itself
 	case len(n) == 2:
 		return s, 0, fmt.Errorf("parties are %d, but the barrier has %d places", b.parties, n[1])
-	case len(n) != 4:
+	case len(n) != 5:
 		return s, 0, c.Unexpected()
 	}
-	return state{n[0], n[1], n[2] == 1}, time.Duration(n[3]) * time.Millisecond, nil
+	return state{n[0], n[1], n[2] == 1, n[4]}, time.Duration(n[3]) * time.Millisecond, nil
 }
 
 // A Party is one of those who wait for each other. It is the hold of its place, and lasts until it is released or lost,
@@ -207,6 +208,7 @@ type Party struct {
 	next   int64      // the generation that the next call waits for; 0: it has not joined yet
 	passed int64      // the last one that has tripped for it
 	broken int64      // the last one that was broken for it
+	sent   int64      // the last one at which it may have arrived
 	known  state      // as of the last reply
 }
 

@@ -8,7 +8,7 @@
 -- KEYS[3]  barrier    hash {gen, tripped, full, arrived, id -> generation}: the generation that is waited for, from 1;
 --                     the last one that tripped, 0: none; "1" if all places were taken by parties that had joined; how
 --                     many have arrived; for each party the last generation at which it arrived, 0: it has joined.
---                     Expires after a day
+--                     Expires after 100 days
 --
 -- ARGV[1]  id         16 bytes, of a party; "": nobody arrives
 -- ARGV[2]  at         the generation at which it arrives; 0: it joins
@@ -21,8 +21,9 @@
 --
 -- REPLY    {0}                       its lease is over, or it is no party; or there are none
 -- REPLY    {0, places}               there are so many places instead
--- REPLY    {gen, tripped, full, ms}  as above; no lease ends within ms. A generation that is neither gen nor the one
---                                    that tripped last was broken
+-- REPLY    {gen, tripped, full, ms, mark}  as above; no lease ends within ms; mark is the last generation at which the
+--                                          party has arrived, 0: none. A generation that is neither gen nor the one
+--                                          that tripped last was broken
 --
 -- USES     now read_count
 
@@ -98,7 +99,7 @@ end
 local first = call('ZRANGEBYSCORE', permits, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
 if changed then
   -- What a server may refuse comes before anything has changed.
-  local there = call('PEXPIRE', barrier, '86400000')
+  local there = call('PEXPIRE', barrier, '8640000000')
   if #gone > 0 then call('HDEL', barrier, '') end
   if over then call(ARGV[7], ARGV[8], string.format('%.0f', gen)) end
   local set = {'gen', gen, 'tripped', tripped, 'full', full and '1' or '0', 'arrived', arrived}
@@ -108,6 +109,6 @@ if changed then
   end
   call('HSET', barrier, unpack(set))
   for _, party in ipairs(gone) do call('HDEL', barrier, party) end
-  if there == 0 then call('PEXPIRE', barrier, '86400000') end
+  if there == 0 then call('PEXPIRE', barrier, '8640000000') end
 end
-return {gen, tripped, full and 1 or 0, tonumber(first[2]) - time}
+return {gen, tripped, full and 1 or 0, tonumber(first[2]) - time, mark or 0}

@@ -68,57 +68,57 @@ func TestBarrierScript(t *testing.T) {
 	after := func(free string, fields []string) state {
 		return state{"x": token(free), barrierKey: hash(fields...)}
 	}
-	is := func(gen, tripped, full int64) []any { return []any{gen, tripped, full, lastsFor(10000)} }
+	is := func(gen, tripped, full, mark int64) []any { return []any{gen, tripped, full, lastsFor(10000), mark} }
 	said := func(payload string) []redistest.Message { return tells(barrierKey, payload) }
-	day := map[string]int{barrierKey: 24 * 3600}
+	long := map[string]int{barrierKey: 100 * 24 * 3600}
 	abc := []string{partyA, partyB, partyC}
 	ab := abc[:2]
 
 	runSteps(t, map[string]step{
 		"the first one joins": {
-			seed: lives(partyA), call: arriveAt{id: partyA}, reply: is(1, 0, 0), due: due(partyA), ttls: day,
+			seed: lives(partyA), call: arriveAt{id: partyA}, reply: is(1, 0, 0, 0), due: due(partyA), ttls: long,
 			after: after("2", barrierFields("1", "0", "0", "0", partyA, "0")),
 		},
 		"the last one joins": {
 			seed: far(barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0"), lives(abc...)),
-			call: arriveAt{id: partyC}, reply: is(1, 0, 1), due: due(abc...), ttls: day,
+			call: arriveAt{id: partyC}, reply: is(1, 0, 1, 0), due: due(abc...), ttls: long,
 			after: after("0", barrierFields("1", "0", "1", "1", partyA, "1", partyB, "0", partyC, "0")),
 		},
 		"one joins while another has taken its place, but not joined": {
 			seed: far(barrierFields("1", "0", "0", "0", partyA, "0"), lives(abc...)),
-			call: arriveAt{id: partyC, breaks: true}, reply: is(1, 0, 0), due: due(abc...),
+			call: arriveAt{id: partyC, breaks: true}, reply: is(1, 0, 0, 0), due: due(abc...),
 			after: after("0", barrierFields("1", "0", "0", "0", partyA, "0", partyC, "0")),
 		},
 		"a copy of a join": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "0"), lives(abc...)),
-			call: arriveAt{id: partyC, breaks: true}, reply: is(4, 3, 1), due: due(abc...),
+			call: arriveAt{id: partyC, breaks: true}, reply: is(4, 3, 1, 0), due: due(abc...),
 			after: after("0", barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "0")),
 		},
 		"one joins when all are gone": {
 			seed: far(barrierFields("7", "6", "1", "1", partyB, "7", partyC, "6"), lives(partyA)),
-			call: arriveAt{id: partyA, breaks: true}, reply: is(1, 0, 0), due: due(partyA),
+			call: arriveAt{id: partyA, breaks: true}, reply: is(1, 0, 0, 0), due: due(partyA),
 			after: after("2", barrierFields("1", "0", "0", "0", partyA, "0")),
 		},
 		"one joins later": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "2"), lives(partyA, partyB, partyD)),
-			call: arriveAt{id: partyD}, reply: is(4, 3, 1), due: due(partyA, partyB, partyD), ttls: day,
+			call: arriveAt{id: partyD}, reply: is(4, 3, 1, 0), due: due(partyA, partyB, partyD), ttls: long,
 			after: after("0", barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyD, "0")),
 		},
 		"one joins in place of another, and breaks the generation": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "2"), lives(partyA, partyB, partyD)),
-			call: arriveAt{id: partyD, breaks: true}, reply: is(5, 3, 1), due: due(partyA, partyB, partyD),
+			call: arriveAt{id: partyD, breaks: true}, reply: is(5, 3, 1, 0), due: due(partyA, partyB, partyD),
 			after:    after("0", barrierFields("5", "3", "1", "0", partyA, "4", partyB, "3", partyD, "0")),
 			messages: said("5"),
 		},
 
 		"arrives": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "3"), lives(abc...)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(4, 3, 1), due: due(abc...), ttls: day,
+			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(4, 3, 1, 4), due: due(abc...), ttls: long,
 			after: after("0", barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3")),
 		},
 		"arrives again": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(abc...)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3, full: true, breaks: true}, reply: is(4, 3, 1), due: due(abc...),
+			call: arriveAt{id: partyB, at: 4, tripped: 3, full: true, breaks: true}, reply: is(4, 3, 1, 4), due: due(abc...),
 			after: after("0", barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3")),
 			inside: map[string]int64{
 				"zscore": 1, "get": 1, "zcard": 1, "zcount": 1, "hmget": 1, "zrangebyscore": 1, "time": 1,
@@ -126,34 +126,34 @@ func TestBarrierScript(t *testing.T) {
 		},
 		"arrives last": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(abc...)),
-			call: arriveAt{id: partyC, at: 4, tripped: 3, breaks: true}, reply: is(5, 4, 1), due: due(abc...),
+			call: arriveAt{id: partyC, at: 4, tripped: 3, breaks: true}, reply: is(5, 4, 1, 4), due: due(abc...),
 			after:    after("0", barrierFields("5", "4", "1", "0", partyA, "4", partyB, "4", partyC, "4")),
 			messages: said("5"),
 		},
 		"arrives before all places were taken": {
 			seed: far(barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0"), lives(ab...)),
-			call: arriveAt{id: partyB, at: 1}, reply: is(1, 0, 0), due: due(ab...),
+			call: arriveAt{id: partyB, at: 1}, reply: is(1, 0, 0, 1), due: due(ab...),
 			after: after("1", barrierFields("1", "0", "0", "2", partyA, "1", partyB, "1")),
 		},
 		"arrives before another one that has only taken its place": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3"), lives(partyA, partyB, partyD)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(4, 3, 1), due: due(partyA, partyB, partyD),
+			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(4, 3, 1, 4), due: due(partyA, partyB, partyD),
 			after: after("0", barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4")),
 		},
 		"arrives before another one, while one that has arrived is gone": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "3", partyB, "3", partyC, "4"), lives(ab...)),
-			call: arriveAt{id: partyA, at: 4, tripped: 3}, reply: is(4, 3, 1), due: due(ab...),
+			call: arriveAt{id: partyA, at: 4, tripped: 3}, reply: is(4, 3, 1, 4), due: due(ab...),
 			after: after("1", barrierFields("4", "3", "1", "2", partyA, "4", partyB, "3")),
 		},
 		"one counts out": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(ab...)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(5, 4, 1), due: due(ab...), ttls: day,
+			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(5, 4, 1, 4), due: due(ab...), ttls: long,
 			after: after("1", barrierFields("5", "4", "1", "0", partyA, "4", partyB, "4")), messages: said("5"),
 		},
 		"one counts out whose lease is over": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"),
 				with([][]string{{"ZADD", permitsKey, "1", partyC}}, lives(ab...), [][]string{{"SET", "x", "0"}})),
-			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(5, 4, 1), due: due(ab...),
+			call: arriveAt{id: partyB, at: 4, tripped: 3}, reply: is(5, 4, 1, 4), due: due(ab...),
 			after: state{
 				"x": token("0"), permitsKey: {Type: "zset", Content: map[string]float64{partyC: 1}},
 				barrierKey: hash(barrierFields("5", "4", "1", "0", partyA, "4", partyB, "4")...),
@@ -161,49 +161,49 @@ func TestBarrierScript(t *testing.T) {
 		},
 		"one that is gone breaks the generation": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "3"), lives(ab...)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3, breaks: true}, reply: is(5, 3, 0), due: due(ab...), ttls: day,
+			call: arriveAt{id: partyB, at: 4, tripped: 3, breaks: true}, reply: is(5, 3, 0, 4), due: due(ab...), ttls: long,
 			after:    after("1", barrierFields("5", "3", "0", "0", partyA, "4", partyB, "4", partyC, "3")),
 			messages: said("5"),
 		},
 		"nothing breaks before all places were taken": {
 			seed: far(barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0"), lives(partyA)),
-			call: arriveAt{id: partyA, at: 1, breaks: true}, reply: is(1, 0, 0), due: due(partyA),
+			call: arriveAt{id: partyA, at: 1, breaks: true}, reply: is(1, 0, 0, 1), due: due(partyA),
 			after: after("2", barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0")),
 		},
 
 		"comes when its generation has tripped": {
 			seed: far(barrierFields("5", "4", "1", "1", partyA, "5", partyB, "4", partyC, "4"), lives(abc...)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3, full: true}, reply: is(5, 4, 1), due: due(abc...),
+			call: arriveAt{id: partyB, at: 4, tripped: 3, full: true}, reply: is(5, 4, 1, 4), due: due(abc...),
 			after: after("0", barrierFields("5", "4", "1", "1", partyA, "5", partyB, "4", partyC, "4")),
 		},
 		"comes when its generation is broken": {
 			seed: far(barrierFields("6", "3", "0", "1", partyA, "6", partyB, "3"), lives(ab...)),
-			call: arriveAt{id: partyB, at: 4, tripped: 3, full: true, breaks: true}, reply: is(6, 3, 0), due: due(ab...),
+			call: arriveAt{id: partyB, at: 4, tripped: 3, full: true, breaks: true}, reply: is(6, 3, 0, 3), due: due(ab...),
 			after: after("1", barrierFields("6", "3", "0", "1", partyA, "6", partyB, "3")),
 		},
 
 		"the server has forgotten": {
-			seed: lives(abc...), call: arriveAt{id: partyA, at: 5, tripped: 4, full: true}, reply: is(5, 4, 1),
-			after: after("0", barrierFields("5", "4", "1", "1", partyA, "5")), due: due(abc...), ttls: day,
+			seed: lives(abc...), call: arriveAt{id: partyA, at: 5, tripped: 4, full: true}, reply: is(5, 4, 1, 5),
+			after: after("0", barrierFields("5", "4", "1", "1", partyA, "5")), due: due(abc...), ttls: long,
 		},
 		"the server has forgotten the last generation": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(abc...)),
-			call: arriveAt{id: partyC, at: 5, tripped: 4, full: true}, reply: is(5, 4, 1), due: due(abc...),
+			call: arriveAt{id: partyC, at: 5, tripped: 4, full: true}, reply: is(5, 4, 1, 5), due: due(abc...),
 			after: after("0", barrierFields("5", "4", "1", "1", partyA, "4", partyB, "4", partyC, "5")),
 		},
 		"the server has forgotten that all places were taken": {
 			seed: far(barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0"), lives(ab...)),
-			call: arriveAt{id: partyB, at: 1, full: true}, reply: is(2, 1, 1), due: due(ab...),
+			call: arriveAt{id: partyB, at: 1, full: true}, reply: is(2, 1, 1, 1), due: due(ab...),
 			after: after("1", barrierFields("2", "1", "1", "0", partyA, "1", partyB, "1")), messages: said("2"),
 		},
 		"the server has forgotten a party": {
 			seed: lives(ab...), call: arriveAt{id: partyA, at: 5, tripped: 2, full: true, breaks: true},
-			reply: is(6, 2, 0), due: due(ab...), messages: said("6"),
+			reply: is(6, 2, 0, 5), due: due(ab...), messages: said("6"),
 			after: after("1", barrierFields("6", "2", "0", "0", partyA, "5")),
 		},
 		"what it knows of another generation is no news": {
 			seed: far(barrierFields("6", "3", "0", "1", partyA, "6", partyB, "3"), lives(ab...)),
-			call: arriveAt{id: partyB, at: 5, tripped: 3, full: true, breaks: true}, reply: is(6, 3, 0), due: due(ab...),
+			call: arriveAt{id: partyB, at: 5, tripped: 3, full: true, breaks: true}, reply: is(6, 3, 0, 3), due: due(ab...),
 			after: after("1", barrierFields("6", "3", "0", "1", partyA, "6", partyB, "3")),
 		},
 
@@ -223,17 +223,17 @@ func TestBarrierScript(t *testing.T) {
 
 		"one has left whom all have waited for": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(ab...)),
-			call: arriveAt{}, reply: is(5, 4, 1), due: due(ab...), messages: said("5"),
+			call: arriveAt{}, reply: is(5, 4, 1, 0), due: due(ab...), messages: said("5"),
 			after: after("1", barrierFields("5", "4", "1", "0", partyA, "4", partyB, "4")),
 		},
 		"one has left whom the others wait for": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "3"), lives(ab...)),
-			call: arriveAt{breaks: true}, reply: is(5, 3, 0), due: due(ab...), messages: said("5"),
+			call: arriveAt{breaks: true}, reply: is(5, 3, 0, 0), due: due(ab...), messages: said("5"),
 			after: after("1", barrierFields("5", "3", "0", "0", partyA, "4", partyB, "3", partyC, "3")),
 		},
 		"one has left who had arrived": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "3", partyB, "3", partyC, "4"), lives(ab...)),
-			call: arriveAt{}, reply: is(4, 3, 1), due: due(ab...),
+			call: arriveAt{}, reply: is(4, 3, 1, 0), due: due(ab...),
 			after: after("1", barrierFields("4", "3", "1", "1", partyA, "3", partyB, "3", partyC, "4")),
 		},
 		"all have left": {
