@@ -131,7 +131,8 @@ func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 
 // TryLockFor waits as Lock does, but at most for the time given, and then fails with [holdfast.ErrBusy]. Whichever of
 // ctx and wait ends first decides; ctx wins a tie. It corresponds to tryLock(waitTime). A wait of zero or less is one
-// attempt.
+// attempt. If a server did not answer by then, TryLockFor returns that error instead of ErrBusy, or
+// [holdfast.ErrUnknown] if an attempt was cut off, which takes up to 0.1 s more.
 func (m *MultiLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	return m.take(ctx, "try lock for", wait)
 }
@@ -149,13 +150,14 @@ func (m *MultiLock) take(ctx context.Context, operation string, limit time.Durat
 		}
 	}
 	if limit > 0 && limit != session.Forever {
-		limit = max(limit-time.Since(t.began), 1) // at 0, its attempts would have no end of their own
+		limit = max(limit-time.Since(t.began), 1) // with none left an attempt would have no bound
 	}
 	err = new(session.Retries).WaitFor(t.ctx, limit, &t)
 	return t.hold, err
 }
 
-// A taking is one call that takes the members one by one. It cuts none of their attempts off: they do so themselves.
+// A taking is one call that takes the members one by one. Of their attempts it cuts off only those of [tryUntil]: the
+// others do so themselves.
 type taking struct {
 	*MultiLock
 	ctx       context.Context //nolint:containedctx // of the members' calls
@@ -211,7 +213,8 @@ func explain(sleep context.Context, err error) error {
 // errEnded says that a hold ended too early to be of use.
 var errEnded = errors.New("it ended before all others were taken")
 
-// passes reports whether a round that failed with err is worth repeating.
+// passes reports whether a round that failed with err is worth repeating. One that had no reply from a member is: the
+// next one waits for that member alone, for as long as its server is silent.
 func passes(err error) bool {
 	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || errors.Is(err, session.ErrNoReply) ||
 		session.Passes(err)
@@ -321,13 +324,13 @@ func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast
 	return h, err
 }
 
-// tryUntil makes one attempt, which a server that is silent keeps for a little longer than until end.
+// tryUntil makes one attempt, which a silent server keeps for little longer than until end.
 func tryUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast.Hold, error) {
-	within, cancel := context.WithTimeout(ctx, max(time.Until(end), 0)+session.Grace)
+	within, cancel := context.WithTimeoutCause(ctx, max(time.Until(end), 0)+session.Grace, session.ErrNoReply)
 	defer cancel()
 	h, err := l.TryLock(within)
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return nil, session.Unknown(session.ErrNoReply)
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(within), session.ErrNoReply) {
+		return nil, session.Unknown(session.ErrNoReply) // it is not ctx that has ended
 	}
 	return h, err
 }
