@@ -93,7 +93,9 @@ func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single,
 	var holds []*Single
 	for i, l := range cs.locks {
 		granted := answer{Reply: script.Reply{Sent: sent, At: at}}
-		holds = append(holds, new(outermost).begin(l, cs.claims[i], wire, &granted, copies))
+		o := new(outermost)
+		o.grant.Together(len(cs.locks))
+		holds = append(holds, o.begin(l, cs.claims[i], wire, &granted, copies))
 	}
 	return holds, nil
 }

@@ -46,6 +46,7 @@ const (
 	returned                     // a release of the last hold was executed, or may have been
 	lengthened                   // a call since the last trim began may have made the lease longer
 	passed                       // by one owner to another
+	together                     // other names have had the wire owner as well
 )
 
 // any reports whether one of some marks is there.
@@ -85,13 +86,14 @@ func (g *Grant[G, H]) setCopies(until time.Duration) {
 // Passes reports whether h, which is about to be released, can be followed by a hold of another owner without a call:
 // it is the only one that the server knows under the wire owner, no release of the wire owner was or may have been
 // sent, it is trusted for long enough, and it has no fencing token, since each owner must get a token of its own.
-// Nor may a guarded call be under way, which would be executed for the other owner.
+// Nor may a guarded call be under way, which would be executed for the other owner, nor may the wire owner have been
+// granted other names.
 func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
 	_, other := c.Held(g.half)
 	rare := g.besides()
 	return g.live == h && h.next == nil && rare.detached == nil && other == nil && c.notes == nil &&
 		rare.more == 0 && rare.away == 0 &&
-		g.renewed == 1 && !g.marks.any(lost|returned) && !rare.correcting && rare.guarding == 0 &&
+		g.renewed == 1 && !g.marks.any(lost|returned|together) && !rare.correcting && rare.guarding == 0 &&
 		h.unsure == 0 && g.Token == 0 && !g.Over(now) && now+long <= h.Trust()
 }
 
@@ -100,6 +102,14 @@ func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration
 func (c *Claim[G, H]) Pass(g *Grant[G, H], heir *Hold[H]) {
 	g.live = heir
 	g.marks |= passed
+}
+
+// Together records that one call has granted that many names to the wire owner. None of several may become another
+// owner's: on the server the two would be one, which seems to have all of them, and deadlocks that are none are found.
+func (g *Grant[G, H]) Together(names int) {
+	if names > 1 {
+		g.marks |= together
+	}
 }
 
 // Passed reports whether the grant has been another owner's.

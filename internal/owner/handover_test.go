@@ -29,6 +29,8 @@ func TestWhatMayPassToAnotherOwner(t *testing.T) {
 		"one whose count is still to be set":      {func(_ *testClaim, g *grant) { g.SetCorrecting(true) }, false},
 		"one that guards a call":                  {func(_ *testClaim, g *grant) { g.Guarding(1) }, false},
 		"one that has guarded":                    {func(_ *testClaim, g *grant) { g.Guarding(1); g.Guarding(-1) }, true},
+		"one of several names":                    {func(_ *testClaim, g *grant) { g.Together(2) }, false},
+		"one name alone":                          {func(_ *testClaim, g *grant) { g.Together(1) }, true},
 		"one whose token another one would reuse": {func(c *testClaim, g *grant) { c.Reentered(g, 7) }, false},
 		"one that is trusted for long enough":     {func(_ *testClaim, g *grant) { g.live.Limit(now + length/2) }, true},
 		"one that is not":                         {func(_ *testClaim, g *grant) { g.live.Limit(now + length/2 - 1) }, false},

@@ -9,6 +9,7 @@ import (
 var (
 	errOtherHalf = errors.New("its owner has the other half as well, so release that first")
 	errDetached  = errors.New("a hold nested with it was detached, and lasts as long as its lease")
+	errTogether  = errors.New("one command took it together with other locks, and so they have one owner on the server")
 	errDoubt     = errors.New("the outcome of another call of its owner is not known, and concerns it as well")
 )
 
@@ -30,6 +31,8 @@ func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 		return errOtherHalf
 	case rare.detached != nil:
 		return errDetached
+	case g.marks.any(together):
+		return errTogether
 	case g.marks.any(returned) || rare.correcting || rare.guarding > 0:
 		return errDoubt
 	case c.notes != nil && (c.notes.floor > 0 || len(c.notes.asked) > 0): // a longer lease would be unknown there

@@ -22,6 +22,8 @@ func TestWhatMayMoveToAnotherSession(t *testing.T) {
 			func(c *testClaim, g *grant) { c.Drop(g, c.nest(g, 0), true, true, now) }, errDetached,
 		},
 		"one besides the other half":         {func(c *testClaim, _ *grant) { c.take(Shared, "w", 0) }, errOtherHalf},
+		"one of several names":               {func(_ *testClaim, g *grant) { g.Together(2) }, errTogether},
+		"one name alone":                     {func(_ *testClaim, g *grant) { g.Together(1) }, nil},
 		"one whose release may be sent":      {func(c *testClaim, g *grant) { c.SetReturned(g, 0) }, errDoubt},
 		"one whose count is still to be set": {func(_ *testClaim, g *grant) { g.SetCorrecting(true) }, errDoubt},
 		"one that guards a call":             {func(_ *testClaim, g *grant) { g.Guarding(1) }, errDoubt},

@@ -304,6 +304,8 @@ func TestHoldsThatCannotBeHandedOverStay(t *testing.T) {
 	refused(hold, closed, "session closed")
 	both := kit.Lock(t, t.Context(), multilock.New(fairlock.New(a, "x", nil), fairlock.New(a, "y", nil)))
 	refused(both, b, "several locks")
+	batch := kit.Lock(t, t.Context(), multilock.New(rlock.New(a, "one", nil), rlock.New(a, "two", nil)))
+	refused(kit.Lock(t, batch.Context(t.Context()), rlock.New(a, "one", nil)), b, "together with other locks")
 	refused(kit.Lock(t, t.Context(), setlock.New(a, "set", nil)), b, "stays in its session")
 	rw := rwlock.New(a, "rw", nil)
 	writes := kit.Lock(t, t.Context(), rw.Write())

@@ -102,6 +102,41 @@ func TestTheYoungestCallOfACycleFails(t *testing.T) {
 	}
 }
 
+// Of two locks that one command took, and that have one owner on the server, neither goes on to another owner of the
+// session: the two would be taken for one, and a call that the one waits for would seem to wait for the other.
+func TestNoCycleLeadsThroughLocksThatWereTakenTogether(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	waits := make(chan struct{}, 10)
+	begun := &holdfast.Observer{Wait: func(holdfast.Subject) func() {
+		waits <- struct{}{}
+		return nil
+	}}
+	s, other := breakingWith(t, srv, begun), breakingWith(t, srv, begun)
+	a, b := rlock.New(s, "a", nil), rlock.New(s, "b", nil)
+	both := kit.Lock(t, t.Context(), multilock.New(a, b))
+	first, second, third := both.Context(t.Context()), holdfast.NewOwner(t.Context()), holdfast.NewOwner(t.Context())
+	hasA, hasB := kit.Lock(t, first, a), kit.Lock(t, first, b)
+	require.NoError(t, both.Release())
+	gotA := kit.GoLock(second, a.Lock)
+	kit.Within(t, time.Minute, waits, "the second to wait for a")
+	require.NoError(t, hasA.Release())
+	nextA := kit.Granted(t, kit.LongestWait, gotA, "a")
+	require.NotEqual(t, hasB.ID(), nextA.ID())
+
+	hasX := kit.Lock(t, third, rlock.New(other, "x", nil))
+	gotB := kit.GoLock(third, rlock.New(other, "b", nil).Lock) // the first has it, and waits for nobody
+	kit.Within(t, time.Minute, waits, "the third to wait for b")
+	gotX := kit.GoLock(second, rlock.New(s, "x", nil).Lock)
+	kit.Within(t, time.Minute, waits, "the second to wait for x")
+	kit.SleepUntil(time.Now().Add(3 * time.Second)) // a cycle would have been found within 2
+	require.NoError(t, hasB.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, gotB, "b").Release())
+	require.NoError(t, hasX.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, gotX, "x").Release())
+	require.NoError(t, nextA.Release())
+}
+
 // Without the option, and without sessions that tell, a cycle lasts; and a chain of waits is none.
 func TestOnlyCyclesAreBroken(t *testing.T) {
 	t.Parallel()
