@@ -113,7 +113,6 @@ func TestLsAndShowACrowd(t *testing.T) {
 	assert.Contains(t, ok(t, srv, "show", "crowd"), "and 2000 more")
 }
 
-// A writer keeps the others out, and is named first.
 // While the server saves, a hash that has shrunk keeps its large table, of which a page may be empty.
 func TestLsShowsALockInALargeTable(t *testing.T) {
 	t.Parallel()
@@ -136,6 +135,7 @@ func TestLsShowsALockInALargeTable(t *testing.T) {
 	}
 }
 
+// A writer keeps the others out, and is named first.
 func TestLsNamesTheWriterFirst(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -120,29 +120,28 @@ func TestALostTermIsFollowed(t *testing.T) {
 // A leader that is cut off ends its command before the next term begins, and waits the outage out.
 func TestALeaderOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	first := stand(t, srv, "--grace", "0.1", election, "-c", leads)
-	term := first.term("leads")
-	srv.Pause()
-	require.Equal(t, term, first.term("over"))
-	first.said("standing for election")
-	srv.Resume()
-	require.Greater(t, first.term("leads"), term)
-	first.signal(syscall.SIGTERM)
-	first.term("over")
-	require.Equal(t, 3, first.code())
+	outlivesAnOutage(t, func(*job) {}, "--grace", "0.1")
 }
 
 // Who resizes the terminal while the lost term is given back ends nothing.
 func TestALeaderStandsAgainThoughItsTerminalIsResized(t *testing.T) {
 	t.Parallel()
+	outlivesAnOutage(t, func(first *job) {
+		first.said("releasing the lock takes long")
+		first.signal(syscall.SIGWINCH)
+	}, "--lease", "5")
+}
+
+// outlivesAnOutage has a leader lose its term in an outage, and lead again after it. Something happens between the end
+// of the command and the next stand.
+func outlivesAnOutage(t *testing.T, between func(first *job), args ...string) {
+	t.Helper()
 	srv := redistest.Start(t)
-	first := stand(t, srv, "--lease", "5", election, "-c", leads)
+	first := stand(t, srv, append(args, election, "-c", leads)...)
 	term := first.term("leads")
 	srv.Pause()
 	require.Equal(t, term, first.term("over"))
-	first.said("releasing the lock takes long")
-	first.signal(syscall.SIGWINCH)
+	between(first)
 	first.said("standing for election")
 	srv.Resume()
 	require.Greater(t, first.term("leads"), term)
