@@ -233,7 +233,7 @@ func GrantAndRelease(t testing.TB, got <-chan Result) {
 }
 
 // Patient has options for tests whose servers have only just started, or are slow at times.
-var Patient = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 900 * time.Millisecond}
+var Patient = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 2500 * time.Millisecond}
 
 // ReentrantMember makes a reentrant member of a RedLock.
 func ReentrantMember(s *holdfast.Session, name string) holdfast.Locker {

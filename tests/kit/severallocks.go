@@ -73,8 +73,8 @@ func redLocksWith(open func() []*holdfast.Session) func(s *holdfast.Session, nam
 			companions[s] = open()
 		}
 		options := *Patient
-		if fixed == 0 { // a server must be waited for less long than a lease is trusted
-			options.ServerTimeout = 2500 * time.Millisecond
+		if fixed != 0 { // a server must be waited for less long than a lease is trusted
+			options.ServerTimeout = 900 * time.Millisecond
 		}
 		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
 		locks := []holdfast.Locker{first}
