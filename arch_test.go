@@ -29,21 +29,24 @@ var mayImport = map[string][]string{
 	"internal/turn":     {},
 	"internal/wait":     {},
 	"internal/sharing":  {},
-	"internal/cluster":  {},
-	"internal/script":   {"internal/cluster", "internal/sharing", "internal/wire", "lua"},
-	"internal/hub":      {"internal/cluster", "internal/script", "internal/wire"},
+	"internal/refusal":  {},
+	"internal/cluster":  {"internal/refusal"},
+	"internal/script":   {"internal/cluster", "internal/refusal", "internal/sharing", "internal/wire", "lua"},
+	"internal/hub":      {"internal/cluster", "internal/refusal", "internal/script", "internal/wire"},
 	"internal/deadlock": {},
-	"internal/presence": {"internal/deadlock", "internal/lease", "internal/script", "internal/wire"},
-	"internal/watch":    {"internal/script", "internal/wait"},
-	"internal/owner":    {"internal/lease"},
-	"internal/kind":     {"internal/owner", "internal/script", "internal/wait"},
+	"internal/presence": {
+		"internal/deadlock", "internal/lease", "internal/refusal", "internal/script", "internal/wire",
+	},
+	"internal/watch": {"internal/script", "internal/wait"},
+	"internal/owner": {"internal/lease"},
+	"internal/kind":  {"internal/owner", "internal/script", "internal/wait"},
 	"internal/session": {
 		"internal/hub", "internal/lease", "internal/presence", "internal/scope", "internal/script", "internal/sharing",
 		"internal/wait", "internal/watch", "internal/wire",
 	},
 	"internal/acks": {
-		"internal/cluster", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/sharing",
-		"internal/wait", "internal/wire",
+		"internal/cluster", "internal/kind", "internal/lease", "internal/refusal", "internal/script", "internal/session",
+		"internal/sharing", "internal/wait", "internal/wire",
 	},
 	"internal/debts": {
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
@@ -72,7 +75,8 @@ var mayImport = map[string][]string{
 	".": {
 		"internal/acks", "internal/adopt", "internal/ask", "internal/cluster", "internal/core", "internal/guard",
 		"internal/holders",
-		"internal/lease", "internal/presence", "internal/session", "internal/sharing", "internal/wait",
+		"internal/lease", "internal/presence", "internal/refusal", "internal/session", "internal/sharing",
+		"internal/wait",
 	},
 	"rlock": {
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
@@ -116,9 +120,9 @@ var mayImport = map[string][]string{
 
 	// Only the command imports them.
 	"internal/survey": {
-		"internal/cluster", "internal/deadlock", "internal/presence", "internal/rights", "internal/wire",
+		"internal/cluster", "internal/deadlock", "internal/presence", "internal/refusal", "internal/wire",
 	},
-	"internal/rights": {"internal/wire"},
+	"internal/rights": {"internal/refusal", "internal/wire"},
 	"internal/drill": {
 		".", "fairlock", "internal/cluster", "internal/wire", "rlock", "rwlock", "semaphore",
 	},

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/sharing"
 )
@@ -355,10 +355,10 @@ func shardedPubSub(client rueidis.Client, mode PubSubMode) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_, err := cluster.Ask(ctx, client, func(f func()) { go f() }, "PUBSUB", "SHARDNUMSUB", "0")
-	switch answer, ok := rueidis.IsRedisErr(err); {
-	case ok && strings.HasPrefix(answer.Error(), "NOPERM"):
+	switch {
+	case refusal.Denied(err):
 		return false, fmt.Errorf("PubSubAuto needs the right to PUBSUB SHARDNUMSUB, or Options.PubSub: %w", err)
-	case ok && !answer.IsNil():
+	case refusal.Is(err):
 		return false, nil // a server that knows no sharded messages
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -30,7 +31,7 @@ func (f *final) Error() string { return f.text }
 
 // passes reports whether another round may succeed after err.
 func passes(why error) bool {
-	if _, answered := rueidis.IsRedisErr(why); answered {
+	if refusal.Is(why) {
 		return script.Passes(why)
 	}
 	_, is := errors.AsType[*final](why)

@@ -10,10 +10,11 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/refusal"
 )
 
 // patience is for how long a node is waited for before the next one is asked as well.
@@ -31,8 +32,7 @@ func Ask(
 
 // isBusy reports whether a node says that it does nothing at the moment: which says nothing of the command.
 func isBusy(answer rueidis.RedisResult, _ string) bool {
-	refusal, ok := rueidis.IsRedisErr(answer.Error())
-	return ok && (strings.HasPrefix(refusal.Error(), "BUSY ") || strings.HasPrefix(refusal.Error(), "LOADING "))
+	return refusal.Says(answer.Error(), "BUSY ") || refusal.Says(answer.Error(), "LOADING ")
 }
 
 // Answering is the address of a node that answers, as Ask finds it.

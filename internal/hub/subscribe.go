@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -52,7 +53,7 @@ func (c *conn) subscribe(ctx context.Context, client rueidis.DedicatedClient, ch
 		return c.subscribeSharded(ctx, client, channels)
 	}
 	err := client.Do(ctx, client.B().Subscribe().Channel(names(channels)...).Build()).Error()
-	if _, answered := rueidis.IsRedisErr(err); !answered {
+	if !refusal.Is(err) {
 		return err
 	}
 	if len(channels) == 1 {

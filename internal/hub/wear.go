@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 )
 
 // A channel without listeners stays subscribed, for the next listener, until the connection is worn and another one
@@ -87,7 +87,7 @@ func (c *conn) drain(ctx context.Context, last *link, heard string) error {
 		subscribe = last.B().Ssubscribe().Channel(heard).Build()
 	}
 	err := last.Do(ctx, subscribe).Error()
-	if _, answered := rueidis.IsRedisErr(err); answered {
+	if refusal.Is(err) {
 		return nil
 	}
 	return err

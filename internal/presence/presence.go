@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -131,8 +132,7 @@ func (t *Teller) tell() {
 		return s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.value()).Px(lives).Build()).Error()
 	})
 	t.due = s.Now() + s.Lease/3
-	answer, refused := rueidis.IsRedisErr(err)
-	if t.mute = refused && strings.HasPrefix(answer.Error(), "NOPERM"); t.mute {
+	if t.mute = refusal.Denied(err); t.mute {
 		t.due = lease.Add(s.Now(), time.Hour) // not a command each time for nothing
 		s.Logger.Info("holdfast: the server is not told which process this session is", "error", err)
 	}

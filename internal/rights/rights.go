@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -138,9 +139,9 @@ func Try(ctx context.Context, client rueidis.Client, all []Right) (refusals []Re
 		for i, result := range doAll(ctx, client, wanted) {
 			err := result.Error()
 			switch {
-			case Denied(err):
+			case refusal.Denied(err):
 				refusals = append(refusals, Refusal{wanted[i], ofCommand(err.Error())})
-			case err != nil && !Answered(err) && !rueidis.IsRedisNil(err):
+			case err != nil && !refusal.Is(err) && !rueidis.IsRedisNil(err):
 				return err
 			}
 		}
@@ -156,7 +157,7 @@ func Try(ctx context.Context, client rueidis.Client, all []Right) (refusals []Re
 	if err := send(slices.Concat(all[removing:len(all)-1], all[1:2], all[:1])...); err != nil {
 		return nil, err
 	}
-	if err := subscribe(ctx, client, last.Args[0], last.Args[1]); Denied(err) {
+	if err := subscribe(ctx, client, last.Args[0], last.Args[1]); refusal.Denied(err) {
 		refusals = append(refusals, Refusal{last, ofCommand(err.Error())})
 	}
 	return refusals, nil
@@ -174,18 +175,3 @@ func subscribe(ctx context.Context, client rueidis.Client, command, channel stri
 	}
 	return client.Receive(stop, cmd, func(rueidis.PubSubMessage) {})
 }
-
-// Answered reports whether err is an answer of the server.
-func Answered(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
-}
-
-// Says reports whether err is an answer of the server that begins with the word.
-func Says(err error, word string) bool {
-	answer, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(answer.Error(), word)
-}
-
-// Denied reports whether the server says that a right is missing.
-func Denied(err error) bool { return Says(err, "NOPERM") }

@@ -3,7 +3,6 @@ package rights
 import (
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +24,6 @@ func TestRefusals(t *testing.T) {
 	} {
 		assert.Equal(t, command, ofCommand(text), text)
 	}
-	assert.False(t, Denied(rueidis.ErrClosing))
 }
 
 // A prefix stands in rules as it is, or as a glob that matches it.

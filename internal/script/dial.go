@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -114,8 +115,7 @@ func (r *Runner) ofLogin(c *Call) bool {
 	if err == nil || unsent(err) || r.Renews == nil || !r.Renews() {
 		return false
 	}
-	_, refused := rueidis.IsRedisErr(err)
-	return refused || foreign(err)
+	return refusal.Is(err) || foreign(err)
 }
 
 // Heard records the error with which the server of key refused a call. If it is a replica, the client connects anew

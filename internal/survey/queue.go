@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -90,7 +90,7 @@ func (q *Queue) silent(ctx context.Context, waiters []string) (silent []string, 
 	const between = 300 * time.Millisecond
 	listens := func(waiter string) bool {
 		heard, problem := q.listened(ctx, wire.FairChannel(q.Name)+waiter)
-		if rights.Says(problem, "NOPERM") {
+		if refusal.Denied(problem) {
 			err = cmp.Or(err, problem)
 		}
 		return heard
@@ -118,7 +118,7 @@ func (q *Queue) listened(ctx context.Context, channel string) (bool, error) {
 		return false, nil
 	}
 	answer, err := q.Node.Do(ctx, q.Node.B().PubsubShardnumsub().Channel(channel).Build()).AsIntMap()
-	if rights.Says(err, "") && !rights.Says(err, "NOPERM") {
+	if refusal.Is(err) && !refusal.Denied(err) {
 		return false, nil // the server knows no sharded messages
 	}
 	return err != nil || answer[channel] > 0, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -129,7 +129,7 @@ func (b *batch) run(ctx context.Context, client rueidis.Client) error {
 		case err == nil || rueidis.IsRedisNil(err):
 		case deniedKey(err):
 			f.drop, f.denied = true, err
-		case rights.Says(err, "WRONGTYPE"):
+		case refusal.Says(err, "WRONGTYPE"):
 			f.drop = true
 		default:
 			return err
@@ -391,5 +391,5 @@ func (r *Reader) text(f *find) *Object {
 
 // deniedKey reports whether the user may send the command, but not for that key.
 func deniedKey(err error) bool {
-	return rights.Says(err, "NOPERM") && !strings.Contains(err.Error(), "permissions to run")
+	return refusal.Denied(err) && !strings.Contains(err.Error(), "permissions to run")
 }

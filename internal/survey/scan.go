@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -52,7 +52,7 @@ func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) er
 				}
 				return err
 			})
-			if enough != nil || err != nil && (ctx.Err() != nil || rights.Says(err, "NOPERM") || len(nodes) == 1) {
+			if enough != nil || err != nil && (ctx.Err() != nil || refusal.Denied(err) || len(nodes) == 1) {
 				return denied, err
 			}
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 )
 
 // A Server is what a server tells of itself.
@@ -43,7 +43,7 @@ func (s *Server) Learn(ctx context.Context) error {
 	b := s.Client.B()
 	// Whoever may connect may ask HELLO, so what it answers tells whether the server can be talked to.
 	hello, err := s.Client.Do(ctx, b.Arbitrary("HELLO").Build()).AsMap()
-	if err != nil && !rights.Says(err, "") {
+	if err != nil && !refusal.Is(err) {
 		return err
 	}
 	asked := rueidis.Commands{b.AclWhoami().Build(), b.Info().Build()}

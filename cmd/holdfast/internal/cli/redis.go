@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 )
 
 // Where a command finds Redis if no flag says so. Secrets come from the environment alone: a command
@@ -184,7 +184,7 @@ func connect[T any](patience time.Duration, do func() (T, error)) (T, error) {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		made, err := do()
 		left := time.Until(end)
-		if err == nil || left <= 0 || rights.Answered(err) && !rights.Says(err, "LOADING") {
+		if err == nil || left <= 0 || refusal.Is(err) && !refusal.Says(err, "LOADING") {
 			return made, err
 		}
 		time.Sleep(min(pause, left))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -21,7 +22,7 @@ func aclRights(ctx context.Context, d *doctor, n *node) finding {
 	who := d.who(n)
 	err := n.Do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()
 	program := rights.Program{Kinds: d.q.kinds, Prefix: d.q.prefix, Cluster: d.cluster(), Sentinel: d.sentinel()}
-	program.Sharded = d.cluster() && (!rights.Answered(err) || rights.Denied(err)) // else it is not known
+	program.Sharded = d.cluster() && (!refusal.Is(err) || refusal.Denied(err)) // else it is not known
 	all := program.Needed(name)
 	refused, err := rights.DryRun(ctx, n.Client, who, all)
 	switch {
@@ -42,8 +43,7 @@ func aclRights(ctx context.Context, d *doctor, n *node) finding {
 func (d *doctor) probe(n *node) string {
 	for range 100_000 {
 		name := d.q.prefix + "holdfast_doctor:" + rand.Text()
-		slot := int64(wire.Slot(name))
-		if !d.cluster() || d.slots.Has(n.addr, slot, slot) {
+		if slot := int64(wire.Slot(name)); !d.cluster() || d.slots.Has(n.addr, slot, slot) {
 			return name
 		}
 	}
@@ -58,10 +58,10 @@ func (d *doctor) self(n *node) string { return cmp.Or(n.User, d.opt.Username, "d
 
 func unknownUser(who string, err error) finding {
 	switch {
-	case rights.Denied(err):
+	case refusal.Denied(err):
 		return note("the rights of %s are not known: only a user with the right to ACL DRYRUN can ask", who).
 			fix("Run the doctor as an administrator, or as %s itself, without --acl-user.", who)
-	case rights.Answered(err) && strings.Contains(plain(err), "not found"):
+	case refusal.Is(err) && strings.Contains(plain(err), "not found"):
 		return fail("there is no user %s", who).means("Nobody can connect as it.").
 			fix("ACL SETUSER %s on >PASSWORD …; docs/redisson.md has the rules.", who)
 	}
@@ -126,7 +126,7 @@ func sessionRights(ctx context.Context, d *doctor) finding {
 		switch {
 		case err == nil:
 			return granted
-		case !rights.Denied(err): // the key's server is down, say
+		case !refusal.Denied(err): // the key's server is down, say
 			return note("whether sessions may publish which process they are could not be found out: %s", plain(err)).
 				fix("Fix what the other checks report, and run the doctor again.")
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/cluster"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -127,11 +127,11 @@ func pubsub(ctx context.Context, d *doctor) finding {
 	n := d.masters()[0]
 	err := n.Do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()
 	switch {
-	case rights.Denied(err):
+	case refusal.Denied(err):
 		return fail("the user may not ask whether there are sharded messages").
 			means("Go opens no session. Java takes it for a no and uses plain messages, which others do not hear.").
 			fix("ACL SETUSER %s +pubsub|shardnumsub on each server, or set Options.PubSub, in Java too.", d.who(n))
-	case err != nil && !rights.Answered(err):
+	case err != nil && !refusal.Is(err):
 		return unknown("whether there are sharded messages", "+pubsub|shardnumsub", err)
 	}
 	const same = "Set the same everywhere: Options.PubSub in Go, shardedSubscriptionMode in Java."

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 )
 
 // A status says how bad it is.
@@ -66,10 +66,10 @@ func unknown(what, right string, err error) finding {
 	switch {
 	case err == nil:
 		f.Found = what + " is not known: the server does not tell"
-	case rights.Denied(err):
+	case refusal.Denied(err):
 		return note("%s is not known: the user may not ask", what).
 			fix("Run the doctor as an administrator, or grant %s to the user it runs as.", right)
-	case rights.Answered(err):
+	case refusal.Is(err):
 	case errors.Is(err, context.Canceled):
 		return note("%s is not known: interrupted", what)
 	default:

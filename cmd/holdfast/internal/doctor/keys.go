@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -55,12 +55,12 @@ var (
 // passed passes over a key that the user may not read, or that is another by now. It returns all other errors.
 func (s *sweep) passed(err error) error {
 	switch {
-	case rights.Denied(err):
+	case refusal.Denied(err):
 		s.unread++
 		if command := theCommand.FindStringSubmatch(plain(err)); command != nil {
 			s.lacks = append(s.lacks, "+"+command[1])
 		}
-	case !rights.Answered(err) || !changed.MatchString(plain(err)):
+	case !refusal.Is(err) || !changed.MatchString(plain(err)):
 		return err
 	}
 	return nil

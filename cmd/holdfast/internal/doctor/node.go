@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/cluster"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -108,7 +108,7 @@ func (d *doctor) absent(n *node) finding {
 // unreachable says why a server cannot be talked to.
 func (d *doctor) unreachable(where string, err error) finding {
 	f := fail("no answer from %s: %s", where, plain(err))
-	if rights.Answered(err) {
+	if refusal.Is(err) {
 		f = fail("%s refuses: %s", where, plain(err))
 	}
 	return f.means("No lock can be taken, and holders lose theirs when their leases end.").fix("%s", d.remedy(err))

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
@@ -172,13 +172,13 @@ func scripts(ctx context.Context, _ *doctor, n *node) finding {
 	err := n.Do(ctx, "EVAL", "return 1", "0").Error()
 	switch {
 	case err == nil:
-	case rights.Denied(err):
+	case refusal.Denied(err):
 		return finding{} // the rights say so
-	case rights.Says(err, "BUSY"):
+	case refusal.Says(err, "BUSY"):
 		return fail("a script has been running for too long: %s", plain(err)).
 			means("The server does nothing else meanwhile: no lock can be taken, renewed or released.").
 			fix("SCRIPT KILL ends it if it has written nothing; then find whose it was.")
-	case rights.Answered(err):
+	case refusal.Is(err):
 		return fail("scripts do not run: %s", plain(err)).means("All locks are scripts: none can be taken.").
 			fix("EVAL, EVALSHA and SCRIPT must be neither renamed nor switched off: see rename-command in redis.conf.")
 	default:

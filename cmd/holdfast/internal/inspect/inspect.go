@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -45,7 +45,7 @@ const needed = "these commands need +scan +type +exists +pttl +get +getrange +hl
 
 // failure is an error of Redis with its exit code, or the exit by the signal that ended ctx.
 func failure(ctx context.Context, redis *cli.Redis, err error) error {
-	if rights.Denied(err) {
+	if refusal.Denied(err) {
 		err = fmt.Errorf("%w; %s", err, needed)
 	}
 	return redis.Failure(ctx, err)

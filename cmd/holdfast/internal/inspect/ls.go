@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/rights"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
@@ -131,7 +131,7 @@ func (l *listing) watching(ctx context.Context, client rueidis.Client) error {
 		case ctx.Err() != nil:
 			_, _ = os.Stdout.WriteString("\n") // for the shell's next line
 			return failure(ctx, l.redis, ctx.Err())
-		case rights.Denied(seen.err): // which no waiting mends
+		case refusal.Denied(seen.err): // which no waiting mends
 			return failure(ctx, l.redis, seen.err)
 		}
 		if _, err := os.Stdout.WriteString(begin + l.picture(seen)); err != nil {
