@@ -60,7 +60,7 @@ type tenant struct {
 // leases.
 func (c *tenant) stay() {
 	if rand.N(2) == 0 {
-		c.lease = 100*time.Millisecond + rand.N(200*time.Millisecond)
+		c.lease = 300*time.Millisecond + rand.N(300*time.Millisecond)
 	}
 	n := rand.N(leasedPools)
 	if n == 0 && rand.N(6) > 0 {
