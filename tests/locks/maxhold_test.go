@@ -50,7 +50,7 @@ func TestAHoldIsNotRenewedForLongerThanItMayBe(t *testing.T) {
 // A hold that is not renewed any more is handed over to another call of its session: that one's hold is renewed.
 func TestWhoFollowsAHoldOfTheLongestTimeIsRenewed(t *testing.T) {
 	t.Parallel()
-	const most = 5 * time.Second
+	const most = kit.Lease
 	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
 	l := rlock.New(s, "orders", nil)
 	long := kit.Lock(t, t.Context(), l)
@@ -68,7 +68,7 @@ func TestWhoFollowsAHoldOfTheLongestTimeIsRenewed(t *testing.T) {
 // A nested hold outlives the one because of which renewals have ended: it is renewed.
 func TestANestedHoldOutlivesOneOfTheLongestTime(t *testing.T) {
 	t.Parallel()
-	const most = 5 * time.Second
+	const most = kit.Lease
 	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
 	l := rlock.New(s, "orders", nil)
 	outer := kit.Lock(t, t.Context(), l)
