@@ -33,7 +33,7 @@ quick: ## The tests that need no Redis, in less than a minute
 # make quick has run does not come again. The costs are allocations, to which the race detector adds. With garbage
 # collected less often, the longest packages need a fifth less of the processors, and a GiB more of memory. Tests that
 # do something at random, or for a while, do more of it if HOLDFAST_STRESS is set, as in CI.
-LONGEST := $(addprefix ./tests/,locks interop faults command history fairqueue several)
+LONGEST := $(addprefix ./tests/,locks history interop faults command fairqueue several)
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
 	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 3 -parallel 6 -timeout 30m $(TESTFLAGS) $(LONGEST) \
 		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench $(LONGEST:./%=-e %$$))

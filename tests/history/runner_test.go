@@ -28,7 +28,7 @@ const (
 )
 
 // deedsEach is how much a process does that is not disturbed.
-var deedsEach = kit.Stressed(1200, 3600)
+var deedsEach = kit.Stressed(1200, 2400)
 
 // A subject is what a history is about, and what happens during it.
 type subject struct {
