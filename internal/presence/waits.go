@@ -30,8 +30,8 @@ func (t *Told) Telling(session string) deadlock.Telling {
 
 const (
 	long     = 500 * time.Millisecond // shorter waits are not published
-	mostTold = 16                     // of the waits of a session, the longest ones
-	mostSeen = 128                    // sessions, by one that looks for a cycle of its own
+	mostTold = 4096                   // owners in the waits of a session, of which the longest ones come first
+	mostSeen = 4096                   // sessions, by one that looks for a cycle of its own
 )
 
 // A Nested is a call that waits while its owner holds something.
@@ -116,7 +116,7 @@ func (w *waits) any() bool {
 	return len(w.nested) > 0
 }
 
-// long returns the longest of the waits that have lasted for long.
+// long returns the waits that have lasted for long, the longest ones first.
 func (w *waits) long(now time.Duration) []*Nested {
 	var all []*Nested
 	for _, n := range w.nested {
@@ -125,7 +125,7 @@ func (w *waits) long(now time.Duration) []*Nested {
 		}
 	}
 	slices.SortFunc(all, func(a, b *Nested) int { return cmp.Compare(a.id, b.id) })
-	return all[:min(len(all), mostTold)]
+	return all
 }
 
 // tellMore publishes what is new, and repeatedly the calls that have waited for long; and, when that is due, that the
@@ -143,14 +143,27 @@ func (t *Teller) tellMore() {
 	ctx, cancel := context.WithTimeout(t.ctx, t.session.Lease/6)
 	defer cancel()
 	t.said.Waits, t.said.Itself, t.said.Notes = nil, itself, notes
+	type lock struct{ kind, name string }
+	having := map[lock][]string{} // many calls may wait for one lock
+	told := 0
 	for _, n := range nested {
-		holders, err := n.For(ctx)
-		if err != nil {
-			continue // the next time
+		if told >= mostTold {
+			break
 		}
-		t.said.Waits = append(t.said.Waits, deadlock.Wait{
+		its := lock{n.Kind, n.Name}
+		holders, known := having[its]
+		if !known {
+			var err error
+			if holders, err = n.For(ctx); err != nil {
+				continue // the next time
+			}
+			having[its] = holders
+		}
+		wait := deadlock.Wait{
 			ID: n.id, Kind: n.Kind, Name: n.Name, Since: n.since.UnixMilli(), For: holders, Holds: n.Holds(),
-		})
+		}
+		told += len(wait.For) + len(wait.Holds)
+		t.said.Waits = append(t.said.Waits, wait)
 	}
 	if len(t.said.Waits) > 0 {
 		t.said.Count++
@@ -192,24 +205,22 @@ func (t *Teller) breakCycles(ctx context.Context) {
 
 // reachable asks for the reports of all sessions for which this session waits, directly or through others.
 func (t *Teller) reachable(ctx context.Context) (all []deadlock.Telling, ok bool) {
-	asked := map[string]bool{}
+	seen := map[string]bool{t.session.ID: true}
 	for next := []string{t.session.ID}; len(next) > 0; {
-		if len(asked)+len(next) > mostSeen {
+		if len(seen) > mostSeen {
 			return nil, false
 		}
 		told, err := Ask(ctx, t.session.Client, next)
 		if err != nil {
 			return nil, false
 		}
-		for _, session := range next {
-			asked[session] = true
-		}
 		next = nil
 		for session, said := range told {
 			all = append(all, said.Telling(session))
 			for _, wait := range said.Waits {
 				for _, owner := range wait.For {
-					if of := SessionOf(owner); of != "" && !asked[of] && !slices.Contains(next, of) {
+					if of := SessionOf(owner); of != "" && !seen[of] {
+						seen[of] = true
 						next = append(next, of)
 					}
 				}

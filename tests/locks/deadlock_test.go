@@ -193,3 +193,59 @@ func TestAServerWithoutMemoryOnceKeepsNoDeadlockFromBeingBroken(t *testing.T) {
 	r := kit.Within(t, 15*time.Second, kit.AnyOf(one, two), "the end of the deadlock")
 	require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
 }
+
+// A deadlock is broken however many calls of the session have waited for longer, which wait behind it.
+func TestADeadlockBehindManyWaitsIsBroken(t *testing.T) {
+	t.Parallel()
+	srv, waits := redistest.Start(t), make(chan struct{}, 100)
+	s := breakingWith(t, srv, &holdfast.Observer{Wait: func(holdfast.Subject) func() {
+		waits <- struct{}{}
+		return nil
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hot, cold := rlock.New(s, "hot", nil), rlock.New(s, "cold", nil)
+	first, second := kit.Lock(t, ctx, hot), kit.Lock(t, ctx, cold)
+	var all []<-chan kit.Result
+	for i := range 40 { // each has a lock of its own, which nobody wants
+		own := kit.Lock(t, ctx, rlock.New(s, fmt.Sprint("own ", i), nil))
+		all = append(all, kit.GoLock(own.Context(ctx), hot.Lock))
+		kit.Within(t, time.Minute, waits, "the wait")
+	}
+	one := kit.GoLock(second.Context(ctx), hot.Lock)
+	kit.Within(t, time.Minute, waits, "the wait")
+	two := kit.GoLock(first.Context(ctx), cold.Lock)
+	all = append(all, requireEnds(t, one, two))
+	cancel()
+	for _, other := range all {
+		kit.Within(t, kit.LongestWait, other, "its end")
+	}
+}
+
+// A deadlock of a writer and one of many readers, each of a session of its own, is broken.
+func TestADeadlockWithOneOfManyReadersIsBroken(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for range 140 {
+		reader := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute})
+		kit.Lock(t, t.Context(), rwlock.New(reader, "r", nil).Read())
+	}
+	a, b := breaking(t, srv), breaking(t, srv)
+	first := kit.Lock(t, t.Context(), rlock.New(a, "a", nil))
+	second := kit.Lock(t, t.Context(), rwlock.New(b, "r", nil).Read())
+	ctx, cancel := context.WithCancel(t.Context())
+	one := kit.GoLock(first.Context(ctx), rwlock.New(a, "r", nil).Write().Lock)
+	two := kit.GoLock(second.Context(ctx), rlock.New(b, "a", nil).Lock)
+	other := requireEnds(t, one, two)
+	cancel()
+	kit.Within(t, kit.LongestWait, other, "the other one's end")
+}
+
+// requireEnds requires that one of two calls fails because they wait for each other, and returns the other one.
+func requireEnds(t *testing.T, one, two <-chan kit.Result) (other <-chan kit.Result) {
+	t.Helper()
+	calls := kit.AnyOf(one, two)
+	r := kit.Within(t, time.Minute, calls, "the end of the deadlock")
+	require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
+	return calls
+}
