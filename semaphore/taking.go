@@ -108,9 +108,12 @@ func (t *taking) tryTo(ctx context.Context) error {
 		case <-away:
 			if err == nil {
 				t.giveBack()
-			} else {
-				t.semaphore.leave(waiter, err)
+				return
 			}
+			if class := script.ClassOf(err); class == script.Unknown || class == script.Broken {
+				o.WarnOfGift(err) // they may be taken, and the caller was told that they are not
+			}
+			t.semaphore.leave(waiter, err)
 		}
 	}) {
 		return holdfast.ErrClosed

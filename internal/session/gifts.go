@@ -57,7 +57,7 @@ func (o *Object) owe(g Gift, why error) bool {
 			case err == nil:
 				return
 			case last || !MayPass(err):
-				o.warnOfGift(err)
+				o.WarnOfGift(err)
 				return
 			}
 		}
@@ -68,8 +68,8 @@ func (o *Object) owe(g Gift, why error) bool {
 	return started
 }
 
-// warnOfGift logs that a gift may never be given back.
-func (o *Object) warnOfGift(err error) {
+// WarnOfGift logs that a gift may never be given back.
+func (o *Object) WarnOfGift(err error) {
 	o.session.Logger().Warn("holdfast: what was to be given back may be lost",
 		"kind", o.Title(), "name", o.Name, "error", err)
 }
@@ -113,7 +113,7 @@ func (o *Object) Return(g Gift) {
 	if err == nil || MayPass(err) && o.owe(g, err) {
 		return
 	}
-	o.warnOfGift(err)
+	o.WarnOfGift(err)
 }
 
 // Forgo gives something up that the server forgets by itself if it is not told.

@@ -267,3 +267,26 @@ func TestWhatNobodyTakesGoesBack(t *testing.T) {
 		})
 	}
 }
+
+// The reply of an attempt is lost when its caller has gone: the permits may be missing for good, and the log says so.
+func TestPermitsThatACancelledCallMayHaveTakenAreToldOf(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &kit.Journal{}
+	proxied := proxy.Start(t, srv.Addr())
+	opts := &holdfast.Options{Lease: 9 * time.Second, Logger: log.JsonLogger()}
+	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), opts), 2)
+	require.NoError(t, p.Acquire(t.Context(), 2)) // now the scripts and the server's clock are known
+	require.NoError(t, p.Release(t.Context(), 2))
+	attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := goAcquire(ctx, p, 1)
+	attempt.WaitAnswered(t, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.Told, result, "the end"), context.Canceled)
+	require.Empty(t, log.String(), "it may come yet")
+	attempt.Conns()[0].Cut()
+	kit.Await(t, "a warning", func() bool {
+		return len(log.Entries(t, "holdfast: what was to be given back may be lost")) == 1
+	})
+	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
+}
