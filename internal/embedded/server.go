@@ -5,9 +5,11 @@ package embedded
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -156,13 +158,37 @@ func (s *Server) connect(listener net.Listener, client net.Conn) *conn {
 
 // before is called before each command. It says that there is no cluster, in the words of a single server;
 // clients would use it as one.
-func (s *Server) before(c *server.Peer, command string, _ ...string) (done bool) {
+func (s *Server) before(c *server.Peer, command string, args ...string) (done bool) {
+	shorten(command, args)
 	if command == "CLUSTER" {
 		c.WriteError("ERR This instance has cluster support disabled")
 		return true
 	}
 	s.separate(c, slices.Contains(subscriptions, strings.ToLower(command)))
 	return false
+}
+
+// longest is the longest time to live that miniredis knows, in ms: it keeps a [time.Duration]. A longer one would be
+// below zero.
+const longest = math.MaxInt64 / int64(time.Millisecond)
+
+// shorten makes a longer time to live that one.
+func shorten(command string, args []string) {
+	at := -1
+	switch {
+	case strings.EqualFold(command, "PEXPIRE") && len(args) > 1:
+		at = 1
+	case strings.EqualFold(command, "SET"):
+		at = slices.IndexFunc(args, func(word string) bool { return strings.EqualFold(word, "PX") }) + 1
+		if at < 3 || at == len(args) {
+			return
+		}
+	default:
+		return
+	}
+	if ms, err := strconv.ParseInt(args[at], 10, 64); err == nil && ms > longest {
+		args[at] = strconv.FormatInt(longest, 10)
+	}
 }
 
 // contexts are what miniredis knows of a connection: one for subscriptions, one for all other commands.
