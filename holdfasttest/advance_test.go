@@ -2,7 +2,9 @@ package holdfasttest_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -367,9 +369,35 @@ func (a asker) Enabled(context.Context, slog.Level) bool  { return true }
 func (a asker) Handle(context.Context, slog.Record) error { a.ask(); return nil }
 func (a asker) WithAttrs([]slog.Attr) slog.Handler        { return a }
 
+// A channel of the program's own gets no message that nobody has sent.
+func TestAdvanceTellsNobodyElse(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	dedicated, release := client.Dedicate()
+	defer release()
+	got, subscribed := make(chan string, 10), make(chan struct{})
+	dedicated.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { got <- m.Message },
+		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
+	})
+	require.NoError(t, dedicated.Do(t.Context(), client.B().Subscribe().Channel("orders:shipped").Build()).Error())
+	<-subscribed
+	server.Advance(time.Second)
+	own := client.B().Publish().Channel("orders:shipped").Message("17").Build()
+	require.NoError(t, client.Do(t.Context(), own).Error())
+	require.Equal(t, "17", <-got)
+}
+
+// The clock goes neither back nor out of the range of time.
 func TestTimeDoesNotGoBack(t *testing.T) {
 	t.Parallel()
-	fake := &fakeTest{TB: t}
-	fake.run(func() { holdfasttest.NewServer(fake).Advance(-time.Second) })
-	assert.Equal(t, []string{"holdfasttest: Advance: time cannot go back by 1s"}, fake.failures)
+	for _, d := range []time.Duration{-time.Second, math.MaxInt64} {
+		fake := &fakeTest{TB: t}
+		fake.run(func() { holdfasttest.NewServer(fake).Advance(d) })
+		assert.Equal(t, []string{fmt.Sprintf("holdfasttest: Advance: the time is %v, must be from 0 to 87600h0m0s", d)},
+			fake.failures)
+	}
 }

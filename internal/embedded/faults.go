@@ -1,6 +1,9 @@
 package embedded
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Pause makes the server stand still: connections stay open, and nothing is executed until Resume.
 func (s *Server) Pause() {
@@ -50,7 +53,9 @@ func (s *Server) Advance(d time.Duration, meanwhile, after func()) {
 	s.jump(d, meanwhile)
 	after()
 	for _, channel := range s.redis.PubSubChannels("") {
-		s.redis.Publish(channel, wakeUp)
+		if strings.HasPrefix(channel, "redisson_") || strings.HasPrefix(channel, "holdfast_") {
+			s.redis.Publish(channel, wakeUp) // the other channels are the program's own
+		}
 	}
 }
 
