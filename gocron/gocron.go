@@ -96,6 +96,9 @@ func NewLocker(s *holdfast.Session, atLeast time.Duration) *Locker { return &Loc
 // Lock makes one attempt, for an owner of its own. [holdfast.ErrBusy] says that the job runs, here or elsewhere, or has
 // just run.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	if least := 10 * time.Millisecond; l.atLeast != 0 && l.atLeast < least {
+		return nil, fmt.Errorf("holdfastgocron: atLeast is %v, must be 0 or at least %v", l.atLeast, least)
+	}
 	hold, err := rlock.New(l.session, key, nil).TryLock(holdfast.NewOwner(ctx))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says which lock it is

@@ -13,6 +13,7 @@ import (
 	holdfastgocron "github.com/holdfast-go/holdfast/gocron"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/leader"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // schedule starts a scheduler whose job runs again and again, and returns where it tells so.
@@ -95,12 +96,6 @@ func TestARunOfAJobIsOnOneMachine(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	server.Advance(time.Minute)
 	lock, err = there.Lock(t.Context(), "report")
-	require.NoError(t, err)
-	require.NoError(t, lock.Unlock(t.Context()))
-
-	_, err = holdfastgocron.NewLocker(server.Open(nil), time.Millisecond).Lock(t.Context(), "other")
-	require.ErrorContains(t, err, "FixedLease is 1ms")
-	lock, err = holdfastgocron.NewLocker(server.Open(nil), 0).Lock(t.Context(), "other") // it was given back
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
 
@@ -201,5 +196,15 @@ func TestOneOfThreeSchedulersRunsTheJob(t *testing.T) {
 			require.Equal(t, 2, refused)
 			require.Len(t, runs, 1)
 		})
+	}
+}
+
+// A time that no lock can be kept for is refused before anything is sent, by its own name.
+func TestALockerRefusesATimeThatIsTooShort(t *testing.T) {
+	s := holdfasttest.NewServer(t).Open(nil)
+	for _, d := range []time.Duration{-time.Second, time.Millisecond} {
+		_, err := holdfastgocron.NewLocker(s, d).Lock(t.Context(), "job")
+		require.EqualError(t, err, "holdfastgocron: atLeast is "+d.String()+", must be 0 or at least 10ms")
+		holdfasttest.AssertFree(t, rlock.New(s, "job", nil))
 	}
 }
