@@ -46,7 +46,7 @@ func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 		case <-hold.Asked():
 			requestUnlock()
 		case <-held.Done():
-			if errors.Is(context.Cause(held), holdfast.ErrLost) {
+			if !errors.Is(context.Cause(held), holdfast.ErrNotHeld) { // lost, or its session is closed
 				requestUnlock() // or two requests would write
 			}
 		}

@@ -139,3 +139,20 @@ func TestAnUploadGoesOnAtAnotherServer(t *testing.T) {
 	_ = hangs.Close()
 	<-stopped
 }
+
+// Another request may have the lock as soon as the session of the first is closed: that must stop, or two would write.
+func TestARequestStopsWhenItsSessionIsClosed(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	here := tusd.Locker{server.Open(nil)}
+	stopped := make(chan struct{})
+	require.NoError(t, lockOf(t, here).Lock(t.Context(), func() { close(stopped) }))
+	require.NoError(t, here.Session.Close())
+	second := lockOf(t, tusd.Locker{server.Open(nil)})
+	require.NoError(t, second.Lock(t.Context(), never)) // it writes now
+	select {
+	case <-stopped:
+	case <-time.After(time.Minute):
+		t.Fatal("the first request writes on, while the second has its lock")
+	}
+	require.NoError(t, second.Unlock())
+}
