@@ -79,10 +79,10 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 // If the hold has ended already, nothing is sent, and the error is what [Hold.Err] says. If the server does not have
 // the hold, nothing is executed and the hold is lost: the error matches [ErrLost]. After a command that fails no other
 // is run: the error has the server's words and the number of the command, and the replies are those of the commands
-// before, which are not undone. [ErrUnknown] says that no reply came: the commands may have been executed, or may be as
-// long as the server has the hold, also after later ones. So release the hold; when Release has returned nil, nothing
-// of them will be executed any more, and under another hold you can read what was. After any other error nothing was
-// executed.
+// before, which are not undone. [ErrUnknown] says that no reply came: the commands may have been executed, or may still
+// be executed for as long as the server has the hold, also after later ones. So release the hold; when Release has
+// returned nil, nothing of them will be executed any more, and under another hold you can read what was. After any
+// other error nothing was executed.
 //
 // In a cluster every key must be in the slot of the lock, which a common hash tag ensures, and a mistake is an error
 // before anything is sent. A hold of the read half of a read-write lock guards nothing, nor does a hold of several
@@ -106,12 +106,12 @@ func (h *Hold) GuardScript(
 }
 
 // Asked returns a channel that is closed when somebody has called [Mutex.Ask] for the lock while this hold has it; of a
-// multilock, for any of its locks. It never is after the hold has ended. Every call returns the same channel. What the
-// hold does then is up to its holder: it may save its work and release, or go on.
+// multilock, for any of its locks. The channel is never closed after the hold has ended. Every call returns the same
+// channel. What to do then is up to the holder: it may save its work and release, or go on.
 //
 // The first call subscribes to a channel of the lock's own. From then on the session looks once after each message,
-// and every 4 to 6 s, in case one was lost. It asks for nothing if Asked is not called. A hold of a permit is never
-// asked for.
+// and every 4 to 6 s, in case one was lost. The session sends nothing for this if Asked is not called. A hold of a
+// permit is never asked for.
 func (h *Hold) Asked() <-chan struct{} { return ask.Asked(h.core()) }
 
 // HandTo gives the hold to another session in one step: nobody else can have the lock in between, and those who wait

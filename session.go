@@ -31,9 +31,9 @@ func (s *Session) core() *session.Session { return (*session.Session)(s) }
 // Options tune a Session. The zero value of a field means its default.
 type Options struct {
 	// Lease is how long a renewed lock outlives a holder that has crashed: Redisson's
-	// lockWatchdogTimeout. It is renewed every third of it. A longer lease costs fewer renewals
-	// and a longer wait after a crash; a shorter one is lost in shorter outages. The default is
-	// 30 s, the minimum 1 s.
+	// lockWatchdogTimeout. It is renewed every third of it. A longer lease needs fewer renewals,
+	// but others wait longer after a crash; with a shorter one, a shorter outage loses the lock.
+	// The default is 30 s, the minimum 1 s.
 	Lease time.Duration
 
 	// MaxHold is the longest time for which a hold is renewed: a safeguard against code that never returns. After that its

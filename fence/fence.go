@@ -15,13 +15,15 @@
 //
 //	CREATE TABLE holdfast_fence (name VARCHAR(255) NOT NULL PRIMARY KEY, token BIGINT NOT NULL)
 //
-// Names are as long as the column allows. In MySQL they are compared by the column's collation: give it a binary one
-// (VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin), or "a" and "A" are one name. One row for each name stays.
+// In MySQL and MariaDB make the name VARBINARY(255). They compare a VARCHAR by its collation: "a" and "A" are one name
+// then, or, by most collations, utf8mb4_bin included, "a" and "a ". Two locks of one name refuse each other's tokens.
+//
+// Names are as long as the column allows. One row for each name stays.
 //
 // # What is promised
 //
-// A transaction that commits after a successful Check is the last one under its token or an older one as soon as
-// another transaction was checked with a newer token, whatever the holders were stopped for. This needs three things:
+// Once a transaction has been checked with a newer token, no transaction that was checked with an older one can commit,
+// however long its holder was stopped, unless the newer transaction is rolled back. This needs three things:
 //
 //   - Check comes first in the transaction, and what it protects is read and written in the same transaction, or in
 //     later ones that begin with Check, too.
@@ -34,8 +36,8 @@
 // REPEATABLE READ and SERIALIZABLE it may then fail, as anything may, with a serialization failure (40001): begin the
 // transaction again. In MySQL (InnoDB) and MariaDB, READ COMMITTED and above suffice, as long as nothing was read in
 // the transaction before Check; a transaction that the server ends because of a deadlock (1213) is begun again. SQLite
-// has one writer at a time: Check makes the transaction the one, and fails with SQLITE_BUSY as any write does, after
-// the connection's busy timeout.
+// has one writer at a time: Check makes this transaction that writer, and fails with SQLITE_BUSY as any write does,
+// after the connection's busy timeout.
 //
 // A Redis server that forgets a lock forgets its last token, too; see docs/guarantees.md. Where the lock's own Redis
 // server has the data, Hold.Guard needs no tokens.

@@ -57,8 +57,8 @@ func (l *Latch) Name() string { return l.object.Name }
 
 // TrySetCount closes the latch until it has been counted down n times, n from 1 to 2^53 - 1. It reports
 // whether it did: false says that the latch was closed already, and nothing was changed. It blocks for a
-// round trip. [holdfast.ErrUnknown] says that the reply was lost, and the latch may be set. It
-// corresponds to trySetCount().
+// round trip. [holdfast.ErrUnknown] says that the reply was lost: the latch may be set, now or
+// later. It corresponds to trySetCount().
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	const operation = "try set count"
 	if n < 1 || n > wire.MaxCount {
@@ -125,7 +125,7 @@ func (l *Latch) Exists(ctx context.Context) (exists bool, err error) {
 
 // Delete opens the latch whatever its count, and lets the waiters in Go through. Redisson's await() sleeps on, as it
 // does when Redisson deletes a latch. Delete reports whether there was a latch. [holdfast.ErrUnknown] says that the
-// reply was lost, and it may be deleted. It corresponds to delete().
+// reply was lost: the latch may be deleted, now or later. It corresponds to delete().
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	return l.flag(ctx, "delete", l.call(deleteScript).Arg(l.object.Publish(), l.object.Channel))
 }

@@ -82,8 +82,9 @@ func (e *election) current(ctx context.Context, operation string) (l Leader, lef
 //	}
 //
 // A term that begins, or ends by a resignation, is told at once; one that ends with its lease when that is over; what
-// was not heard of within 6 s. A change that is undone before Watch looks, or while the loop's body runs, is not told.
-// Terms only go up: once it has told one, it tells no earlier one.
+// was not heard of within 6 s. If the leader's session is closed, the lock is free at once; but if nobody else stands,
+// that is told when the next term begins, or within 6 s. A change that is undone before Watch looks, or while the
+// loop's body runs, is not told. Terms only go up: once it has told one, it tells no earlier one.
 //
 // Watch waits out an outage of the server. An error is the last that it tells: it matches ctx.Err() and its cause if
 // ctx ended, [holdfast.ErrClosed] if the session did, and is the server's refusal otherwise. Watch costs a

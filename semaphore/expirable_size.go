@@ -12,7 +12,8 @@ import (
 
 // TrySetPermits creates the semaphore with n permits, n from 0 to 2^53 - 1. It reports whether it did: false says that
 // there is one already, whatever its permits. Like all methods that neither take a permit nor wait for one, it blocks
-// for a round trip. It corresponds to trySetPermits().
+// for a round trip. After [holdfast.ErrUnknown] it may have been done, or may still be. It corresponds to
+// trySetPermits().
 func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	const operation = "try set permits"
 	if n < 0 || n > wire.MaxCount {
@@ -43,7 +44,7 @@ func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 
 // AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is none. Permits that
 // are taken stay taken, so the number of free ones may be negative for a while. An expiry stays as it is. It
-// corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done.
+// corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done, or may still be.
 func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
 	if n < -wire.MaxCount || n > wire.MaxCount {

@@ -77,8 +77,8 @@ func New(s *holdfast.Session, name string) *Semaphore {
 func (p *Semaphore) Name() string { return p.object.Name }
 
 // TrySetPermits creates the semaphore with n free permits, n from 0 to 2^53 - 1. It reports whether
-// it did: false says that there is one already, whatever its permits. It blocks for a round trip. It
-// corresponds to trySetPermits().
+// it did: false says that there is one already, whatever its permits. It blocks for a round trip. After
+// [holdfast.ErrUnknown] it may have been done, or may still be. It corresponds to trySetPermits().
 func (p *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return p.set(ctx, "try set permits", n, "0")
 }
@@ -103,8 +103,8 @@ func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string
 }
 
 // AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is none. Permits that
-// are taken stay taken, so the number of free ones may be negative for a while. An expiry stays as it is. It
-// corresponds to addPermits().
+// are taken stay taken, so the number of free ones may be negative for a while. An expiry stays as it is. After
+// [holdfast.ErrUnknown] it may have been done, or may still be. It corresponds to addPermits().
 func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
 	if n < -wire.MaxCount || n > wire.MaxCount {
@@ -119,8 +119,9 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 // wants many. A session has one place in the line of all sessions, for the first of its callers. If Redisson's
 // processes wait for permits as well, only the callers of one session keep their order. It corresponds to acquire(). An
 // error that matches ctx.Err() and its cause says that ctx ended first. Nothing is taken then: permits that an attempt
-// under way takes are given back in the background. [holdfast.ErrUnknown] says that a reply was lost and n permits may
-// be taken. If n is 0, the call succeeds at once and sends nothing.
+// under way takes are given back in the background. If the reply of that attempt is lost, too, they may stay taken, and
+// the session's Logger gets a warning. [holdfast.ErrUnknown] says that a reply was lost and n permits may be taken. If
+// n is 0, the call succeeds at once and sends nothing.
 //
 // A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
@@ -129,8 +130,8 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 
 // TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks for a round trip. If
 // there is no reply within a third of the session's lease, or a minute if that is less, it fails with
-// [holdfast.ErrNoReply], and whatever the attempt takes is given back in the background. It overtakes waiters. It
-// corresponds to tryAcquire(). Otherwise it is like [Semaphore.Acquire].
+// [holdfast.ErrNoReply], and whatever the attempt takes is given back in the background when its reply comes. It
+// overtakes waiters. It corresponds to tryAcquire(). Otherwise it is like [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return p.take(ctx, "try acquire", n, 0)
 }
@@ -200,8 +201,8 @@ func (p *Semaphore) atLeastOne(operation string, n int) error {
 }
 
 // DrainPermits takes all free permits and returns how many there were. A negative result is the size of the deficit,
-// which the call has cleared. It corresponds to drainPermits(). After [holdfast.ErrUnknown] they may be taken, and
-// their number is not known.
+// which the call has cleared. It corresponds to drainPermits(). After [holdfast.ErrUnknown] they may be taken, now
+// or later, and their number is not known.
 func (p *Semaphore) DrainPermits(ctx context.Context) (int, error) {
 	return p.ask(ctx, "drain permits", p.call(drainScript))
 }
@@ -212,8 +213,8 @@ func (p *Semaphore) AvailablePermits(ctx context.Context) (int, error) {
 	return p.ask(ctx, "available permits", p.call(freeScript))
 }
 
-// Delete removes the semaphore and reports whether there was one. Waiters keep waiting until there is one again. It
-// corresponds to delete().
+// Delete removes the semaphore and reports whether there was one. Waiters keep waiting until there is one again. After
+// [holdfast.ErrUnknown] it may be removed, now or later. It corresponds to delete().
 func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
 	was, err := p.ask(ctx, "delete", p.call(deleteScript))
 	return was == 1, err

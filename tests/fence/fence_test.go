@@ -195,3 +195,19 @@ func TestAFencedTransaction(t *testing.T) {
 	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT cents FROM prices").Scan(&cents))
 	require.Equal(t, 102, cents)
 }
+
+// Names that differ only in case, or in spaces behind them, are two names, each with tokens of its own.
+func TestNamesThatDifferLittle(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects {
+		t.Run(d.String(), func(t *testing.T) {
+			t.Parallel()
+			db := sqltest.Start(t, d)
+			for i, name := range []string{"price:a", "price:A", "price:a "} {
+				tx := begin(t, db, sql.LevelDefault)
+				require.NoError(t, fence.Check(t.Context(), tx, d, name, int64(1000-i)))
+				require.NoError(t, tx.Commit())
+			}
+		})
+	}
+}

@@ -57,7 +57,11 @@ func Start(t testing.TB, d fence.Dialect) *Database {
 		}
 		require.True(t, time.Now().Before(end), "%v does not answer within %v: %v", d, limit, err)
 	}
-	db.Do(t, "CREATE TABLE holdfast_fence (name VARCHAR(255) NOT NULL PRIMARY KEY, token BIGINT NOT NULL)")
+	kind := "VARCHAR"
+	if d == fence.MySQL {
+		kind = "VARBINARY"
+	}
+	db.Do(t, "CREATE TABLE holdfast_fence (name "+kind+"(255) NOT NULL PRIMARY KEY, token BIGINT NOT NULL)")
 	return db
 }
 
