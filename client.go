@@ -102,6 +102,9 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 			if !c.RefreshAfter.IsZero() {
 				l.renews.Store(true)
 			}
+			if err != nil {
+				err = session.LoginFailed(err)
+			}
 			return c, err
 		}
 	}

@@ -119,11 +119,16 @@ func (a *arrival) arrive(ctx context.Context) (left time.Duration, err error) {
 	}
 	p.mu.Lock()
 	known, first := p.known, p.sent < a.at
-	p.sent = max(p.sent, a.at)
 	p.mu.Unlock()
 	c := b.arrive(permit, a.at, known)
 	defer c.Free()
-	if err := b.object.Session().Runner().Run(ctx, script.Take, c); err != nil {
+	err = b.object.Session().Runner().Run(ctx, script.Take, c)
+	if script.ClassOf(err) != script.Refused {
+		p.mu.Lock()
+		p.sent = max(p.sent, a.at)
+		p.mu.Unlock()
+	}
+	if err != nil {
 		return 0, err
 	}
 	now, left, err := b.read(c)

@@ -94,6 +94,10 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	if err != nil {
 		return l.Fail(operation, session.Stopped(ctx))
 	}
+	if l.GrantedTo([]string{permit}).Live() != h { // it has ended meanwhile, or was handed over
+		leave()
+		return e.updateLease(ctx, operation, permit, d)
+	}
 	defer leave()
 	if err := e.update(ctx, &update{Single: h, d: d}, call); err != nil {
 		return l.Fail(operation, session.Explain(ctx, err))

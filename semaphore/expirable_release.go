@@ -67,6 +67,7 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 	switch {
 	case err == nil || errors.Is(err, holdfast.ErrNotHeld) && len(permits) == 1:
 		ours.Lose()
+		e.lock.GrantedTo(permits).Lose() // handed over meanwhile; no permit's id is used again
 	case doubtful:
 		ours.Owe()
 	}

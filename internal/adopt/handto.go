@@ -78,7 +78,9 @@ func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *cor
 		return nil, nil, l.Fail(handOver, errRenamed)
 	}
 	claims := claimsOf(ctx, l)
-	heir, ended, err = move(ctx, h, claims, to)
+	within, cancel := context.WithTimeoutCause(ctx, l.NotAfter(), session.ErrNoReply) // turns included
+	defer cancel()
+	heir, ended, err = move(within, h, claims, to)
 	if err != nil {
 		claims.Drop()
 		return nil, nil, l.Fail(handOver, explain(ctx, err))
@@ -88,8 +90,9 @@ func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *cor
 
 // explain is why a hold stays: a renewal whose outcome is not known has not moved it.
 func explain(ctx context.Context, err error) error {
-	if class := script.ClassOf(err); ctx.Err() == nil && (class == script.Unknown || class == script.Broken) {
-		return fmt.Errorf("%w from the other session's server: %w", session.ErrNoReply, errors.Unwrap(err))
+	f, ok := err.(*script.Failure) //nolint:errorlint // a loss may have one inside, of a renewal
+	if ok && ctx.Err() == nil && (f.Class == script.Unknown || f.Class == script.Broken) {
+		return fmt.Errorf("%w from the other session's server: %w", session.ErrNoReply, f.Err)
 	}
 	if ctx.Err() != nil {
 		return session.Stopped(ctx)

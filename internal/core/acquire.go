@@ -304,6 +304,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
 			a.Copies = lease.Add(answer.Sent, l.NotAfter())
+			a.Stands = a.Stands || stands && l.lined // a call that does not stand leaves it in the line
 			err = l.final(err)
 		case script.Refused:
 			a.Stands = a.Stands || stands && script.Interrupted(err) && !script.Mismatched(err)

@@ -27,24 +27,26 @@ func (h *Single) Enter(ctx context.Context) (leave func(), err error) {
 
 // Distrust makes the hold trusted at most until then, whatever else is under way. It returns the trust from before.
 func (h *Single) Distrust(until time.Duration) (before owner.Belief) {
-	c := h.grant.claim
-	c.Lock()
-	defer c.Unlock()
+	g := h.grant
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	before = h.Hold.Distrust(until)
 	h.resetTimer()
+	if h.ended.Load() == nil && !g.Watched() {
+		g.lock.keeper.dog.Rest(g, g.Rests()) // it looks earlier than it was to
+	}
 	return before
 }
 
 // TrustAgain ends that: a call sent at sent makes the hold trusted until then, unless an earlier update may still be
 // executed after it; of other calls only those count that are sent from the moment unsure on.
 func (h *Single) TrustAgain(before owner.Belief, unsure, sent, until time.Duration) {
-	c := h.grant.claim
-	c.Lock()
+	h.grant.claim.Lock()
 	trusted := h.Hold.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
 	if trusted {
 		h.setFailure(nil)
 	}
-	c.Unlock()
+	h.grant.claim.Unlock()
 	if !trusted {
 		h.expire()
 	}

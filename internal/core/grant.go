@@ -67,17 +67,16 @@ func (g *grant) add(h *Single, sent time.Duration) {
 	}
 }
 
-// drop takes an ended hold out and returns its contexts, which are to end, too.
+// drop takes an ended hold out and returns its contexts, which are to end, too. It gives the claim's mutex back.
 func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	k, c := g.lock.keeper, g.claim
-	c.Lock()
 	last, unwatch := c.Drop(&g.Grant, &h.Hold, h.watched(), h.ended.Load() == detachedEnd, k.session.Now())
 	if last {
 		k.dog.Remove(g)
 		k.permits.Remove(g)
 	} else if unwatch {
 		k.dog.Rest(g, g.Rests())
-	} else if h.watched() && h.ended.Load().loss == nil {
+	} else if h.watched() {
 		k.dog.Add(g, 0) // MaxHold may have ended its renewals because of h
 	}
 	contexts = h.stop()

@@ -41,6 +41,7 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		assert.Equal(t, []*grant{h.grant}, watched)
 
 		k.dog.Renewed(h.grant, s.Now())
+		c.Lock()
 		h.grant.drop(h)
 		watched = nil
 		k.dog.Run(ctx)

@@ -62,6 +62,7 @@ func (h *Single) Move(l *Lock, to *Claims, sent time.Duration) (heir *Single, te
 	g.Move(&o.grant.Grant, &o.hold.Hold, from.Now(), then)
 	c.Unlock()
 	for _, other := range moved {
+		c.Lock()
 		g.drop(other).EndAll(movedEnd.err)
 	}
 	g.look() // ends those that were not trusted any more

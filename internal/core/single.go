@@ -218,10 +218,9 @@ func (h *Single) end(now time.Duration, why *ending) error {
 
 // expire ends the hold as lost unless a renewal came first.
 func (h *Single) expire() {
-	c := h.grant.claim
-	c.Lock()
+	h.grant.claim.Lock()
 	trusted := h.trusted()
-	c.Unlock()
+	h.grant.claim.Unlock()
 	if !trusted { // and never will be again: prolong looks at the clock under the same mutex
 		h.lose()
 	}
@@ -280,7 +279,9 @@ var errDropped = errors.New("its lease was over, or the server has dropped it")
 
 // finish makes why the end of the hold, unless it has another. Its caller reports it afterwards.
 func (h *Single) finish(why *ending) error {
+	h.grant.claim.Lock() // or the grant might move in between, with a hold that is detached
 	if !h.ended.CompareAndSwap(nil, why) {
+		h.grant.claim.Unlock()
 		return h.ended.Load().err
 	}
 	h.grant.drop(h).EndAll(why.err)
@@ -346,17 +347,15 @@ func (h *Single) resetTimer() {
 
 // Extend gives the hold a lease of at least d from now. It never shortens it.
 func (h *Single) Extend(ctx context.Context, d time.Duration) error {
-	if err := h.Err(); err != nil {
-		return h.lock.Fail("extend", err)
-	}
-	if d < lease.Min {
-		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
-	}
-	if ctx.Err() != nil {
-		return h.lock.Fail("extend", session.Stopped(ctx))
-	}
 	s, g := h.lock.Session(), h.grant
-	if !s.Enter() {
+	switch err := h.Err(); {
+	case err != nil:
+		return h.lock.Fail("extend", err)
+	case d < lease.Min:
+		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
+	case ctx.Err() != nil:
+		return h.lock.Fail("extend", session.Stopped(ctx))
+	case !s.Enter():
 		return h.lock.Fail("extend", session.ErrClosed)
 	}
 	defer s.Leave()
@@ -399,13 +398,10 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 			h.prolong(sent, until)
 		}
 		g.sweep()
-		if err != nil {
-			return h.lock.Fail("extend", err)
-		}
 	default:
 		return h.lock.Fail("extend", call.Unexpected())
 	}
-	switch err := h.Err(); {
+	switch err = cmp.Or(err, h.Err()); {
 	case err != nil:
 		return h.lock.Fail("extend", err)
 	case h.Trust() < lease.Trust(sent, d):

@@ -27,8 +27,9 @@ func (g *grant) ask(ctx context.Context, d time.Duration) (asked func(), err err
 		if may {
 			return func() {
 				g.claim.Lock()
-				defer g.claim.Unlock()
 				g.claim.Asked(d)
+				g.claim.Unlock()
+				g.slack() // a nested hold that was released meanwhile has left the lease to the caller
 			}, nil
 		}
 		if !underWay {

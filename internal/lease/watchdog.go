@@ -124,8 +124,8 @@ func (w *Watchdog[R]) lookAt(r R) {
 	again := w.look(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e := r.entry(); e.state == resting && e.place > 0 {
-		w.set(r, resting, again)
+	if e := r.entry(); e.state == resting && e.place > 0 { // perhaps for less by now
+		w.set(r, resting, min(again, w.groupOf(r).entries[e.place-1].due))
 	}
 }
 

@@ -112,11 +112,20 @@ func (r *Runner) failure(ctx context.Context, c *Call, err error) *Failure {
 // known: an error of the login with which a connection begins looks the same.
 func (r *Runner) ofLogin(c *Call) bool {
 	err := c.result.NonRedisError() // nil if it is the reply to the call itself
-	if err == nil || unsent(err) || r.Renews == nil || !r.Renews() {
+	if err == nil || r.Renews == nil || !r.Renews() {
 		return false
 	}
-	return refusal.Is(err) || foreign(err)
+	if _, ok := errors.AsType[*LoginError](err); ok { // also that of a dial: to whoever has the credentials
+		return true
+	}
+	return refusal.Is(err) || foreign(err) && !unsent(err)
 }
+
+// A LoginError is why there are no credentials with which a connection could log in.
+type LoginError struct{ Err error } //nolint:errname // as Failure
+
+func (l *LoginError) Error() string { return l.Err.Error() }
+func (l *LoginError) Unwrap() error { return l.Err }
 
 // Heard records the error with which the server of key refused a call. If it is a replica, the client connects anew
 // before Heard returns, or ctx ends: the address behind which it was a master may lead to another server by now, and to

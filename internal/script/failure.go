@@ -171,7 +171,10 @@ func disown(err error) error {
 // has not: its first write was refused.
 func Interrupted(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && strings.Contains(answer.Error(), "@user_script") && !ofReplica(answer.Error())
+	if !ok || !strings.Contains(answer.Error(), "@user_script") {
+		return false
+	}
+	return !ofReplica(answer.Error()) && codeOf(answer.Error()) != "NOREPLICAS"
 }
 
 // BecauseOfKeys reports whether err refuses a call because of its keys, though some of them alone might be served: they

@@ -47,3 +47,6 @@ func Unknown(why error) error {
 
 // Passes reports whether waiting may mend an error of a call: a server that is away, say.
 func Passes(err error) bool { return script.IsTemporary(err) }
+
+// LoginFailed marks the error of whoever has the credentials of connections: it is none of a connection to the server.
+func LoginFailed(err error) error { return &script.LoginError{Err: err} }
