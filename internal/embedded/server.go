@@ -174,7 +174,7 @@ const longest = math.MaxInt64 / int64(time.Millisecond)
 
 // shorten makes a longer time to live that one.
 func shorten(command string, args []string) {
-	at := -1
+	var at int
 	switch {
 	case strings.EqualFold(command, "PEXPIRE") && len(args) > 1:
 		at = 1

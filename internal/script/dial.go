@@ -122,7 +122,7 @@ func (r *Runner) ofLogin(c *Call) bool {
 }
 
 // A LoginError is why there are no credentials with which a connection could log in.
-type LoginError struct{ Err error } //nolint:errname // as Failure
+type LoginError struct{ Err error }
 
 func (l *LoginError) Error() string { return l.Err.Error() }
 func (l *LoginError) Unwrap() error { return l.Err }
