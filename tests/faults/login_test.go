@@ -3,7 +3,9 @@ package faults
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,8 +60,11 @@ func TestACallUnderWayIsInDoubtWhenItsConnectionCannotLogInAgain(t *testing.T) {
 	}
 	for name, again := range map[string]login{
 		"no credentials in time": {none: fmt.Errorf("the token service: %w", context.DeadlineExceeded)},
-		"refused":                {user: "nobody", answered: true},
-		"no answer":              {user: "default"},
+		"no token service": { // the error of a dial, though of none to the server
+			none: fmt.Errorf("the token service: %w", &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}),
+		},
+		"refused":   {user: "nobody", answered: true},
+		"no answer": {user: "default"},
 	} {
 		for _, c := range []call{
 			{"latch_count_down", func(ctx context.Context, s *holdfast.Session) error {
