@@ -95,7 +95,7 @@ func (p *Semaphore) leave(waiter string, err error) {
 	}
 	s.Start(func() {
 		forgo()
-		if class := script.ClassOf(err); class == script.Unknown || class == script.Broken {
+		if script.InDoubt(err) {
 			_ = session.Pause(s.Context(), lease.NotAfter(s.Lease()))
 			forgo()
 		}

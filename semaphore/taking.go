@@ -110,7 +110,7 @@ func (t *taking) tryTo(ctx context.Context) error {
 				t.giveBack()
 				return
 			}
-			if class := script.ClassOf(err); class == script.Unknown || class == script.Broken {
+			if script.InDoubt(err) {
 				o.WarnOfGift(err) // they may be taken, and the caller was told that they are not
 			}
 			t.semaphore.leave(waiter, err)

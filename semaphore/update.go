@@ -39,7 +39,7 @@ func (u *update) refused() { u.TrustAgain(u.before, u.before.Unsure, u.before.Un
 // and had no effect.
 func (u *update) ended(done bool, err error) (again bool, _ error) {
 	class, now := script.ClassOf(err), u.Session().Now()
-	lost := class == script.Unknown || class == script.Broken
+	lost := script.InDoubt(err)
 	switch {
 	case lost && !u.serves: // whatever became of it
 		err = &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}

@@ -91,7 +91,7 @@ func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *cor
 // explain is why a hold stays: a renewal whose outcome is not known has not moved it.
 func explain(ctx context.Context, err error) error {
 	f, ok := err.(*script.Failure) //nolint:errorlint // a loss may have one inside, of a renewal
-	if ok && ctx.Err() == nil && (f.Class == script.Unknown || f.Class == script.Broken) {
+	if ok && ctx.Err() == nil && script.InDoubt(f) {
 		return fmt.Errorf("%w from the other session's server: %w", session.ErrNoReply, f.Err)
 	}
 	if ctx.Err() != nil {

@@ -156,7 +156,7 @@ func (l *Lock) NotAfter() time.Duration { return lease.NotAfter(l.Length()) }
 // final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: a copy of an
 // executed call would do the same to the next holder with the same token.
 func (l *Lock) final(err error) error {
-	if class := script.ClassOf(err); l.Wires.Reused && (class == script.Unknown || class == script.Broken) {
+	if l.Wires.Reused && script.InDoubt(err) {
 		return &script.Failure{Class: script.Unknown, Err: err}
 	}
 	return err

@@ -170,8 +170,7 @@ func (g *guarded) run(
 		told(true, false)
 		return nil, g.fail(g.hold.Err())
 	}
-	class := script.ClassOf(err)
-	told(class != script.Unknown && class != script.Broken, true)
+	told(!script.InDoubt(err), true)
 	if err != nil {
 		return nil, g.fail(session.Explain(ctx, err))
 	}

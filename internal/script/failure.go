@@ -46,6 +46,12 @@ func ClassOf(err error) Class {
 	return 0
 }
 
+// InDoubt reports whether err leaves open whether the call was executed, or still will be.
+func InDoubt(err error) bool {
+	class := ClassOf(err)
+	return class == Unknown || class == Broken
+}
+
 // IsTemporary reports whether err is a failure that waiting may mend.
 func IsTemporary(err error) bool {
 	f, ok := errors.AsType[*Failure](err)
@@ -168,7 +174,7 @@ func disown(err error) error {
 }
 
 // Interrupted reports whether err comes from a script that had begun, and may have changed something. At a replica it
-// has not: its first write was refused.
+// has not, nor where too few replicas are: its first write was refused.
 func Interrupted(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok || !strings.Contains(answer.Error(), "@user_script") {

@@ -82,7 +82,7 @@ func (o *Object) give(g Gift) error {
 	var tries Tries
 	for tries.Next(ctx) {
 		err = o.giveOnce(ctx, g.Call(), g.Read)
-		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
+		unknown := script.InDoubt(err)
 		if unknown && doubt == nil && g.Doubted != nil {
 			g.Doubted()
 		}

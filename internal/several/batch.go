@@ -258,13 +258,13 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 		c.wire = core.NewWire(c.Session())
 	}
 	grant, inTheWay, err := c.ask(ctx)
-	switch class := script.ClassOf(err); {
+	switch {
 	case errors.Is(err, session.ErrBusy):
 		if c.until > 0 {
 			c.giveUp() // somebody else has one; an earlier attempt may have got the others, or may yet
 		}
 		return nil, inTheWay, err
-	case class == script.Unknown || class == script.Broken:
+	case script.InDoubt(err):
 		c.until = lease.Add(grant.Sent, lease.NotAfter(c.shortest))
 		return nil, 0, err
 	case script.BecauseOfKeys(err):
