@@ -51,6 +51,19 @@ func TestTrustIsCountedFromTheSending(t *testing.T) {
 	}
 }
 
+func TestALeaseForATrustIsNoLongerThanItMustBe(t *testing.T) {
+	for _, length := range []time.Duration{
+		1, lease.Min, time.Second, 1999 * time.Millisecond, 2*time.Second - 1, 2 * time.Second, 30 * time.Second,
+		day, forever,
+	} {
+		trust := lease.Trust(0, length)
+		got := lease.For(trust)
+		assert.GreaterOrEqual(t, lease.Trust(0, got), trust, length)
+		assert.InDelta(t, float64(length), float64(got), 10, length)
+	}
+	assert.Equal(t, forever, lease.For(forever))
+}
+
 func TestAddStopsAtTheLargestMoment(t *testing.T) {
 	for _, c := range []struct{ moment, d, want time.Duration }{
 		{0, 0, 0},

@@ -193,6 +193,24 @@ func TestWhatRestsIsLookedAt(t *testing.T) {
 	})
 }
 
+// A lease may become shorter while it is looked at: what was seen of the longer one does not count.
+func TestWhatRestsForLessWhileItIsLookedAt(t *testing.T) {
+	keep(t, func(k *keeper) {
+		a := items(1, "a")[0]
+		var seen []time.Duration
+		k.look = func(*item) time.Duration {
+			seen = append(seen, k.now())
+			if len(seen) == 1 {
+				k.Rest(a, 30*time.Second)
+			}
+			return k.now() + time.Hour
+		}
+		k.Rest(a, 20*time.Second)
+		k.until(time.Minute)
+		assert.Equal(t, seconds(20, 30), seen)
+	})
+}
+
 func TestWhatRestsIsKnownAndNotRenewed(t *testing.T) {
 	keep(t, func(k *keeper) {
 		all := items(4, "a")

@@ -172,8 +172,7 @@ func (g *Grant[G, H]) Count(now time.Duration) (n int) {
 // needs is the shortest lease from now with which no hold ends before its own.
 func (g *Grant[G, H]) needs(now time.Duration) (d time.Duration) {
 	for h := range g.remaining(now) {
-		left := h.Trust() - now
-		d = max(d, left+lease.Margin(left))
+		d = max(d, lease.For(h.Trust()-now))
 	}
 	return d
 }

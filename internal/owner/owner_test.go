@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 type (
@@ -128,8 +130,7 @@ func TestNumbers(t *testing.T) {
 	c.end(read, s)
 
 	remaining := c.Remaining(read, s)
-	assert.Equal(t, Remaining{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 +
-		50*time.Millisecond}, remaining)
+	assert.Equal(t, Remaining{Owner: "w", Count: 1, Ceiling: 2, Lease: lease.For(trust - s)}, remaining)
 	c.InDoubt(read, remaining)
 	assert.Equal(t, 3, c.Number(read, Shared, length, s))
 	assert.Equal(t, 3, c.Remaining(read, s).Count, "not where the release in doubt would take it")

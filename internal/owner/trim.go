@@ -69,7 +69,7 @@ func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G)
 			until, of = max(until, part.until), append(of, part.Of)
 		}
 	}
-	if until <= lease.Add(now, most+tooLong) {
+	if until <= lease.Add(now, lease.Add(most, tooLong)) {
 		return nil
 	}
 	return of

@@ -1,10 +1,13 @@
 package owner
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 func TestTrims(t *testing.T) {
@@ -22,9 +25,17 @@ func TestTrims(t *testing.T) {
 	assert.True(t, c.Slackens(g, length+2*s, 0, renewal))
 	assert.False(t, c.Slackens(g, length, 0, renewal))
 
+	for _, long := range []time.Duration{24 * time.Hour, math.MaxInt64} {
+		var c testClaim
+		g, h := c.take(Exclusive, "w", 0), new(hold)
+		h.Begin("w", 0, lease.Trust(0, long))
+		c.Add(g, h, long, false)
+		assert.Empty(t, c.Slack(g, 0, renewal), "%v is what it needs", long)
+	}
+
 	at := 25 * s
 	most := c.BeginTrim(g, at, renewal)
-	assert.Equal(t, trust-at+(trust-at)/100+50*time.Millisecond, most)
+	assert.Equal(t, lease.For(trust-at), most)
 	refused := func(d, now time.Duration) bool {
 		trims, _ := c.trims("w", d, now)
 		assert.Equal(t, trims, c.Number(g, Exclusive, d, now) == 0)

@@ -179,6 +179,17 @@ func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
 }
 
 // A server or a network that answers nothing does not delay Close beyond its bound.
+// A server that refuses every write has nothing of a call that waited, so nothing is to be given back.
+func TestCloseAtAServerWithoutReplicas(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, redistest.Start(t, "--min-replicas-to-write", "1").Addr(), nil)
+	_, err := rlock.New(s, "x", nil).TryLockFor(t.Context(), 300*time.Millisecond)
+	require.ErrorContains(t, err, "NOREPLICAS")
+	took := kit.Stopwatch()
+	require.NoError(t, s.Close())
+	require.Less(t, took(), 2*time.Second)
+}
+
 func TestCloseIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -445,20 +445,30 @@ func one(a, b <-chan passed) <-chan passed {
 // Whoever joins while the server has forgotten the barrier alone takes no earlier generation for its own.
 func TestANewPartyGoesOnWithTheOthersAlthoughTheBarrierWasForgotten(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	all := joinAll(t, srv.Addr(), 3, nil)
-	requirePassed(t, kit.LongestWait, 1,
-		goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
-	require.NoError(t, all[2].Release())
-	srv.Do(t, "DEL", stagesState)
-	late := join(t, kit.Open(t, srv.Addr(), nil), 3, nil)
-	first := arrives(t, srv, all[0], 1)
-	second := goAwait(t.Context(), late)
-	kit.Await(t, "the new party's arrival, or its end", func() bool {
-		return len(second) > 0 || srv.Do(t, "HGET", stagesState, "arrived") == "2"
-	})
-	require.Empty(t, second, "it went on although another party has not arrived")
-	requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), all[1]), first, second)
+	for name, first := range map[string]proxy.Action{
+		"": proxy.Pass, "and its first attempt was refused": proxy.Answer(kit.LoadingReply),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			all := joinAll(t, srv.Addr(), 3, nil)
+			requirePassed(t, kit.LongestWait, 1,
+				goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
+			require.NoError(t, all[2].Release())
+			srv.Do(t, "DEL", stagesState)
+			p := proxy.Start(t, srv.Addr())
+			late := join(t, kit.Open(t, p.Addr(), nil), 3, nil)
+			other := arrives(t, srv, all[0], 1)
+			attempt := p.On(kit.ScriptNamed("barrier_arrive"), first, proxy.First)
+			second := goAwait(t.Context(), late)
+			attempt.Wait(t, 1)
+			kit.Await(t, "the new party's arrival, or its end", func() bool {
+				return len(second) > 0 || srv.Do(t, "HGET", stagesState, "arrived") == "2"
+			})
+			require.Empty(t, second, "it went on although another party has not arrived")
+			requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), all[1]), other, second)
+		})
+	}
 }
 
 // Places are taken in order; whoever comes too many waits.

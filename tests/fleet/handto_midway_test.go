@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -91,6 +92,78 @@ func TestANestedHoldThatIsReleasedMeanwhileIsNotLost(t *testing.T) {
 	require.NoError(t, kit.Within(t, kit.LongestWait, released, "the nested release"))
 }
 
+// The hold's own session has no reply to its renewals, and the hold is lost before the answer comes.
+func TestAHoldThatIsLostMeanwhileSaysSo(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	const lease = 3 * time.Second
+	from, to := proxy.Start(t, srv.Addr()), proxy.Start(t, srv.Addr())
+	a := kit.Open(t, from.Addr(), &holdfast.Options{Lease: lease})
+	b := kit.Open(t, to.Addr(), &holdfast.Options{Lease: lease})
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+	from.Silence()
+	answer := to.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
+	kit.SleepUntil(hold.Deadline().Add(-lease / 6)) // HandTo waits for a third of the lease at most
+	handed := make(chan error, 1)
+	go func() { handed <- kit.ErrorOf(hold.HandTo(t.Context(), b)) }()
+	answer.Wait(t, 1)
+	kit.Await(t, "the loss", func() bool { return hold.Err() != nil })
+	answer.Release()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, handed, "the hand-over"), holdfast.ErrLost)
+	from.ResumeAll()
+}
+
+// Nested calls have their turns one after the other, and none of them gets a reply.
+func TestAHandOverIsBoundedWhoeverHasTheTurn(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const lease = 6 * time.Second
+	p := proxy.Start(t, srv.Addr())
+	a, b := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease}), kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	l := rlock.New(a, kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), l)
+	p.Silence()
+	var nested []<-chan kit.Result
+	for range 3 {
+		nested = append(nested, kit.GoLock(hold.Context(t.Context()), l.Lock))
+	}
+	took := kit.Stopwatch()
+	require.Error(t, kit.ErrorOf(hold.HandTo(t.Context(), b)))
+	require.Less(t, took(), lease/3+500*time.Millisecond)
+	p.ResumeAll()
+	for _, got := range nested {
+		if r := kit.Within(t, kit.LongestWait, got, "the end of a nested call"); r.Err == nil {
+			_ = r.Hold.Release()
+		}
+	}
+}
+
+// A hold that is detached stays, at whatever moment of a hand-over that is.
+func TestADetachInTheMomentOfAHandOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	detached := 0
+	for range kit.Stressed(500, 5000) {
+		outer := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+		inner := kit.Lock(t, outer.Context(t.Context()), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: time.Minute}))
+		handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return outer.HandTo(ctx, b) })
+		err := inner.Detach()
+		hold := outer
+		if r := kit.Within(t, kit.LongestWait, handed, "the hand-over"); r.Err == nil {
+			hold = r.Hold
+		}
+		require.NoError(t, hold.Release())
+		if err == nil {
+			detached++
+		}
+		require.Equal(t, err == nil, srv.Int(t, "EXISTS", kit.Orders) == 1, "detached: %v", err)
+		srv.Do(t, "DEL", kit.Orders)
+	}
+	t.Log(detached, "were detached")
+}
+
 // If the other session had the lock, it would not know of the longer lease, and would leave it behind.
 func TestAHoldStaysWhileItIsExtended(t *testing.T) {
 	t.Parallel()
@@ -137,4 +210,50 @@ func TestAHoldThatEndsIsNotHandedToItsOwner(t *testing.T) {
 	require.NoError(t, kit.Within(t, kit.LongestWait, released, "a release"))
 	require.NoError(t, kit.Within(t, kit.LongestWait, released, "the other release"))
 	require.Zero(t, srv.Int(t, "EXISTS", kit.Orders))
+}
+
+// A permit changes hands while its lease is updated, or it is given back, by its id: that concerns whoever has it then.
+func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
+	t.Parallel()
+	const shorter = 300 * time.Millisecond
+	for verb, c := range map[string]struct {
+		call func(ctx context.Context, e *semaphore.Expirable, id string) error
+		then func(t *testing.T, heir *holdfast.Hold)
+	}{
+		"update": {
+			call: func(ctx context.Context, e *semaphore.Expirable, id string) error {
+				return e.UpdateLease(ctx, id, shorter)
+			},
+			then: func(t *testing.T, heir *holdfast.Hold) { require.LessOrEqual(t, time.Until(heir.Deadline()), shorter) },
+		},
+		"release": {
+			call: func(ctx context.Context, e *semaphore.Expirable, id string) error { return e.Release(ctx, id) },
+			then: func(t *testing.T, heir *holdfast.Hold) { require.ErrorIs(t, heir.Err(), holdfast.ErrLost) },
+		},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
+			kit.LoadScripts(t, srv)
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), nil)
+			e := kit.NewExports(t, s, 1, 0)
+			hold, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+
+			answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
+			handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, s) })
+			answer.Wait(t, 1)
+			called := p.On(kit.ScriptOf(permits, verb), proxy.HoldReply, proxy.First)
+			ended := make(chan error, 1)
+			go func() { ended <- c.call(t.Context(), e, hold.ID()) }()
+			time.Sleep(100 * time.Millisecond) // it has looked who has the permit, and waits
+			answer.Release()
+			heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+			called.Wait(t, 1)
+			called.Release()
+			require.NoError(t, kit.Within(t, kit.LongestWait, ended, "the call"))
+			c.then(t, heir)
+		})
+	}
 }

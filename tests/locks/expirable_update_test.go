@@ -87,6 +87,18 @@ func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	}
 }
 
+// Whoever makes a lease shorter and does not look again is told of its end all the same.
+func TestTheEndOfALeaseThatWasMadeShorterIsTold(t *testing.T) {
+	t.Parallel()
+	o := &lookout{}
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Observer: o.observer()})
+	e := kit.NewExports(t, s, 1, time.Hour)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 500*time.Millisecond))
+	kit.AwaitFor(t, kit.LongestWait, "word of its end", func() bool { return o.sum("ended lost") == 1 })
+}
+
 // A shorter lease that nobody knows to be in force may come into force later, whatever lease was requested since.
 func TestAShorterLeaseMayComeLate(t *testing.T) {
 	t.Parallel()

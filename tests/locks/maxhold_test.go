@@ -68,14 +68,25 @@ func TestWhoFollowsAHoldOfTheLongestTimeIsRenewed(t *testing.T) {
 // A nested hold outlives the one because of which renewals have ended: it is renewed.
 func TestANestedHoldOutlivesOneOfTheLongestTime(t *testing.T) {
 	t.Parallel()
-	const most = kit.Lease
-	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
-	l := rlock.New(s, "orders", nil)
-	outer := kit.Lock(t, t.Context(), l)
-	kit.Await(t, "no renewal", func() bool { return time.Until(outer.Deadline()) < most/2 })
-	inner := kit.Lock(t, outer.Context(t.Context()), l)
-	first := inner.Deadline()
-	require.NoError(t, outer.Release())
-	kit.Await(t, "a renewal", func() bool { return inner.Deadline().After(first) || inner.Err() != nil })
-	require.NoError(t, inner.Release())
+	for name, end := range map[string]func(t *testing.T, outer *holdfast.Hold){
+		"is released": func(t *testing.T, outer *holdfast.Hold) { require.NoError(t, outer.Release()) },
+		"is lost": func(t *testing.T, outer *holdfast.Hold) {
+			kit.Within(t, kit.Lease, outer.Context(t.Context()).Done(), "the end of the outer hold")
+			require.ErrorIs(t, outer.Err(), holdfast.ErrLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most = kit.Lease
+			s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
+			l := rlock.New(s, "orders", nil)
+			outer := kit.Lock(t, t.Context(), l)
+			kit.Await(t, "no renewal", func() bool { return time.Until(outer.Deadline()) < most/2 })
+			inner := kit.Lock(t, outer.Context(t.Context()), l)
+			first := inner.Deadline()
+			end(t, outer)
+			kit.Await(t, "a renewal", func() bool { return inner.Deadline().After(first) || inner.Err() != nil })
+			require.NoError(t, inner.Release())
+		})
+	}
 }

@@ -169,3 +169,24 @@ func TestATrimAmongRenewals(t *testing.T) {
 	require.NoError(t, outer.Err())
 	require.NoError(t, outer.Release())
 }
+
+// An extension of a nested hold that crosses its release leaves the name locked for the outer one's lease.
+func TestAnExtensionThatCrossesTheReleaseOfItsHold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	const fixed = 20 * time.Second
+	l := rlock.New(s, "x", &rlock.Options{FixedLease: fixed})
+	for range 100 {
+		outer := kit.Lock(t, t.Context(), l)
+		inner := kit.Lock(t, outer.Context(t.Context()), l)
+		extended := make(chan error, 1)
+		go func() { extended <- inner.Extend(t.Context(), time.Hour) }()
+		require.NoError(t, inner.Release())
+		if err := kit.Within(t, kit.LongestWait, extended, "the extension"); err != nil {
+			require.ErrorIs(t, err, holdfast.ErrNotHeld)
+		}
+		kit.Await(t, "the lease of the outer hold", func() bool { return longestTTL(t, srv) <= fixed+3*time.Second })
+		require.NoError(t, outer.Release())
+	}
+}
