@@ -52,6 +52,26 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 	}
 }
 
+// A grant that is about to move, under its claim's mutex, finds every hold that has ended until then.
+func TestAHoldEndsUnderTheMutexOfItsClaim(t *testing.T) {
+	s := new(session.Session)
+	*s.Config() = session.Config{Lease: time.Minute}
+	k := &keeper{session: s}
+	k.dog = lease.NewWatchdog(s.Now, time.Minute, func(f func()) { f() }, func([]*grant) {}, (*grant).look)
+	l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
+	c := new(claim)
+	h := new(outermost).begin(l, c, "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
+
+	c.Lock()
+	ended := make(chan error)
+	go func() { ended <- h.finish(detachedEnd) }()
+	time.Sleep(20 * time.Millisecond)
+	assert.Nil(t, h.ended.Load())
+	c.Unlock()
+	<-ended
+	assert.Equal(t, detachedEnd, h.ended.Load())
+}
+
 // lined is a protocol that says for which lease a lock stands in a line.
 type lined struct {
 	bare

@@ -128,6 +128,7 @@ func TestAHandOverIsBoundedWhoeverHasTheTurn(t *testing.T) {
 	for range 3 {
 		nested = append(nested, kit.GoLock(hold.Context(t.Context()), l.Lock))
 	}
+	time.Sleep(100 * time.Millisecond) // one of them has the turn
 	took := kit.Stopwatch()
 	require.Error(t, kit.ErrorOf(hold.HandTo(t.Context(), b)))
 	require.Less(t, took(), lease/3+500*time.Millisecond)
@@ -137,31 +138,6 @@ func TestAHandOverIsBoundedWhoeverHasTheTurn(t *testing.T) {
 			_ = r.Hold.Release()
 		}
 	}
-}
-
-// A hold that is detached stays, at whatever moment of a hand-over that is.
-func TestADetachInTheMomentOfAHandOver(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	detached := 0
-	for range kit.Stressed(500, 5000) {
-		outer := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
-		inner := kit.Lock(t, outer.Context(t.Context()), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: time.Minute}))
-		handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return outer.HandTo(ctx, b) })
-		err := inner.Detach()
-		hold := outer
-		if r := kit.Within(t, kit.LongestWait, handed, "the hand-over"); r.Err == nil {
-			hold = r.Hold
-		}
-		require.NoError(t, hold.Release())
-		if err == nil {
-			detached++
-		}
-		require.Equal(t, err == nil, srv.Int(t, "EXISTS", kit.Orders) == 1, "detached: %v", err)
-		srv.Do(t, "DEL", kit.Orders)
-	}
-	t.Log(detached, "were detached")
 }
 
 // If the other session had the lock, it would not know of the longer lease, and would leave it behind.

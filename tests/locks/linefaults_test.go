@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -272,54 +271,36 @@ func TestWhatIsEvictedOfALineHeals(t *testing.T) {
 	}
 }
 
-// A call whose place in the line was left by a lost reply goes on without the line, because it cannot listen. Its place
-// goes with it: nobody else is to wait for a turn that nobody takes.
+// A call whose place in the line was left by a lost reply gets the lock although it cannot listen. Its place goes with
+// it: a release would hand the lock to nobody.
 func TestAPlaceThatALostReplyHasLeft(t *testing.T) {
 	t.Parallel()
-	for name, goOn := range map[string]func(q *line, cancel func(), got <-chan kit.Result) *holdfast.Hold{
-		"of a call that gets the lock": func(q *line, _ func(), got <-chan kit.Result) *holdfast.Hold {
-			return q.granted(kit.LongestWait, got, "the call")
-		},
-		"of a call that gives up": func(q *line, cancel func(), got <-chan kit.Result) *holdfast.Hold {
-			kit.Await(q, "an attempt without the line", func() bool { return q.srv.CommandStats(q)["evalsha"] > 0 })
-			cancel()
-			require.ErrorIs(q, kit.Within(q, kit.LongestWait, got, "its end").Err, context.Canceled)
-			kit.Await(q, "no place", func() bool { return q.length() == 0 })
-			q.srv.Do(q, "DEL", "orders")
-			return kit.Lock(q, q.Context(), q.comes(kit.Lease, nil).l)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q := newLine(t)
-			st := q.comes(kit.Lease, nil)
-			require.NoError(t, kit.Lock(t, t.Context(), st.l).Release()) // now it knows the server's clock
-			q.srv.Do(t, "HSET", "orders", "java:1", "1")                 // its release looks at no line
-			q.srv.Do(t, "PEXPIRE", "orders", "60000")
-			stand := st.p.On(kit.ScriptNamed("rlock_stand"), proxy.HoldReply, proxy.First)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			got := kit.GoLock(ctx, st.l.Lock)
-			stand.Wait(t, 1)
-			require.Equal(t, 1, q.length())
+	q := newLine(t)
+	st := q.comes(kit.Lease, nil)
+	require.NoError(t, kit.Lock(t, t.Context(), st.l).Release()) // now it knows the server's clock
+	q.srv.Do(t, "HSET", "orders", "java:1", "1")                 // its release looks at no line
+	q.srv.Do(t, "PEXPIRE", "orders", "60000")
+	stand := st.p.On(kit.ScriptNamed("rlock_stand"), proxy.HoldReply, proxy.First)
+	got := kit.GoLock(t.Context(), st.l.Lock)
+	stand.Wait(t, 1)
+	require.Equal(t, 1, q.length())
 
-			cut := append(st.subs.Conns(), stand.Conns()...)
-			st.subs.Remove()
-			deaf := st.p.On(proxy.Command("SUBSCRIBE"), proxy.ResetBefore, proxy.EveryTime)
-			if name == "of a call that gets the lock" {
-				q.srv.Do(t, "DEL", "orders")
-			}
-			q.srv.ResetStats(t)
-			for _, c := range cut {
-				c.Cut()
-			}
-			h := goOn(q, cancel, got)
-			deaf.Remove()
-			next := kit.GoLock(t.Context(), st.l.Lock)
-			kit.Await(t, "the next call in the line", func() bool { return q.sessions() > 0 && q.length() > 0 })
-			q.grants(h)
-			require.NoError(t, q.granted(time.Second, next, "the next one, at once").Release())
-			q.empty()
-		})
+	subscribed := st.subs.Conns()
+	st.subs.Remove()
+	deaf := st.p.On(proxy.Command("SUBSCRIBE"), proxy.ResetBefore, proxy.EveryTime)
+	for _, c := range subscribed {
+		c.Cut()
 	}
+	deaf.Wait(t, 1)
+	q.srv.Do(t, "DEL", "orders")
+	for _, c := range stand.Conns() {
+		c.Cut()
+	}
+	h := q.granted(kit.LongestWait, got, "the call")
+	deaf.Remove()
+	next := kit.GoLock(t.Context(), rlock.New(st.s, "orders", &rlock.Options{Fenced: true}).Lock) // it inherits none
+	kit.Await(t, "the next call in the line", func() bool { return q.sessions() > 0 && q.length() > 0 })
+	q.grants(h)
+	require.NoError(t, q.granted(time.Second, next, "the next one, at once").Release())
+	q.empty()
 }
