@@ -49,15 +49,12 @@ func run() int {
 	cli.Topics(root)
 	cli.Layout(root)
 	cmd, err := root.ExecuteC()
-	if err == nil {
-		return cli.ExitOK
-	}
 	failure, coded := errors.AsType[*cli.ExitError](err)
-	if !called && !coded {
+	switch {
+	case err != nil && !called && !coded:
 		fmt.Fprintf(os.Stderr, "holdfast: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
 		return cli.ExitUsage
-	}
-	if !coded || failure.Err != nil {
+	case err != nil && (!coded || failure.Err != nil):
 		fmt.Fprintln(os.Stderr, "holdfast:", strings.TrimPrefix(err.Error(), "holdfast: "))
 	}
 	return cli.CodeOf(err)

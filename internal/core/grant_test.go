@@ -63,8 +63,11 @@ func TestAHoldEndsUnderTheMutexOfItsClaim(t *testing.T) {
 	h := new(outermost).begin(l, c, "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
 
 	c.Lock()
-	ended := make(chan error)
-	go func() { ended <- h.finish(detachedEnd) }()
+	ended := make(chan struct{})
+	go func() {
+		_ = h.finish(detachedEnd) // why it has ended
+		close(ended)
+	}()
 	time.Sleep(20 * time.Millisecond)
 	assert.Nil(t, h.ended.Load())
 	c.Unlock()

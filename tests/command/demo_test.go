@@ -23,4 +23,8 @@ func TestDemoOnAServerWithAPassword(t *testing.T) {
 	require.Contains(t, r.stderr, "HOLDFAST_REDIS_PASSWORD")
 	require.NotContains(t, r.stderr, "se/cret")
 	require.NotContains(t, r.stderr, "se%2Fcret")
+
+	r = run(t, nil, nil, "demo", "lock", "--redis", "rediss://"+srv.Addr(), "--insecure")
+	require.Equal(t, 64, r.code, "its workers would not know of it")
+	require.Contains(t, r.stderr, "--insecure")
 }

@@ -124,15 +124,25 @@ func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast
 	return s
 }
 
-// openFull opens a file of a disk that is full.
-func openFull(t testing.TB) *os.File {
+// unread opens a pipe that nobody reads any more.
+func unread(t testing.TB) *os.File {
 	t.Helper()
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip("this system has no disk that is always full")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// unwritable are files to which nothing can be written: a pipe, and one of a disk that is full, if the system has that.
+func unwritable(t testing.TB) []*os.File {
+	t.Helper()
+	all := []*os.File{unread(t)}
+	if full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0); err == nil {
+		t.Cleanup(func() { _ = full.Close() })
+		all = append(all, full)
 	}
-	t.Cleanup(func() { _ = full.Close() })
-	return full
+	return all
 }
 
 func TestVersion(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -116,6 +117,30 @@ func TestTrialFindsNothing(t *testing.T) {
 	}
 	require.Contains(t, text, "\nNo lock was given to a second holder, and no token went back.\n")
 	require.Empty(t, srv.Keyspace(t))
+}
+
+// A trial of which nobody reads any more ends, and leaves nothing.
+func TestTrialEndsWithItsReader(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	said, out, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := command(t, srv, nil, "trial", "--yes", "--for", "50s", "--processes", "2")
+	cmd.Stdout = out
+	require.NoError(t, cmd.Start())
+	require.NoError(t, out.Close())
+	lines := bufio.NewScanner(said)
+	for lines.Scan() && !strings.Contains(lines.Text(), "Now fail over") {
+	}
+	require.NoError(t, said.Close())
+	srv.Pause() // of which the trial has something to say
+	kit.SleepUntil(time.Now().Add(3 * time.Second))
+	srv.Resume()
+	_ = cmd.Wait()
+	require.Equal(t, 1, cmd.ProcessState.ExitCode())
+	for key := range srv.Keyspace(t) {
+		require.NotContains(t, key, "holdfast_trial:")
+	}
 }
 
 // In a cluster there are locks on each master.

@@ -65,13 +65,13 @@ func Silent(code int) error { return &ExitError{Code: code} }
 
 // CodeOf is the code with which err ends the command.
 func CodeOf(err error) int {
-	if err == nil {
-		return ExitOK
-	}
 	if e, ok := errors.AsType[*ExitError](err); ok {
 		return e.Code
 	}
-	return ExitNo
+	if err != nil {
+		return ExitNo
+	}
+	return ExitOK
 }
 
 // A stop is the signal that ended a command.
@@ -107,4 +107,12 @@ func Stopped(ctx context.Context) *ExitError {
 		return &ExitError{Code: ExitSignal + int(s.signal), Err: s}
 	}
 	return nil
+}
+
+// OutliveReaders makes a write fail if nobody reads any more, as in "| head": SIGPIPE would end the command before it
+// has finished, or has said that it was done. It is caught instead of ignored, because a child would inherit that.
+func OutliveReaders() {
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }

@@ -143,10 +143,7 @@ func (r *Redis) Open(opts *holdfast.Options) (*holdfast.Session, error) {
 		return nil, err
 	}
 	s, err := connect(r.patience, func() (*holdfast.Session, error) { return holdfast.Open(opt, opts) })
-	if err != nil {
-		return nil, r.Unreached(err)
-	}
-	return s, nil
+	return s, r.Unreached(err)
 }
 
 // Client returns a client that is set up as the flags say, and then by set if that is not nil.
@@ -159,10 +156,7 @@ func (r *Redis) Client(set func(*rueidis.ClientOption)) (rueidis.Client, error) 
 		set(&opt)
 	}
 	client, err := r.NewClient(opt)
-	if err != nil {
-		return nil, r.Unreached(err)
-	}
-	return client, nil
+	return client, r.Unreached(err)
 }
 
 // NewClient connects.
@@ -193,6 +187,9 @@ func connect[T any](patience time.Duration, do func() (T, error)) (T, error) {
 
 // Unreached is the exit because no connection could be made, with a likely reason where there is one.
 func (r *Redis) Unreached(err error) error {
+	if err == nil {
+		return nil
+	}
 	why := ""
 	switch secure := strings.HasPrefix(r.URL(), "rediss://"); {
 	case secure && TimedOut(err):

@@ -83,6 +83,7 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 		return err
 	}
 	defer c.Close()
+	cli.OutliveReaders()
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

@@ -14,9 +14,9 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -97,16 +97,18 @@ func Command() *cobra.Command {
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if redis != "" {
-				if _, err := cli.At(redis).Options(); err != nil {
-					return err
-				}
+			if _, err := cli.At(redis).Options(); redis != "" && err != nil {
+				return err
+			}
+			var given []string
+			cmd.Flags().Visit(func(f *pflag.Flag) { given = append(given, f.Name) })
+			if given = slices.DeleteFunc(given, func(name string) bool { return name == "redis" }); len(given) > 0 {
+				return cli.Usagef("demo takes --redis alone, and no --%s", given[0])
 			}
 			chosen := slices.DeleteFunc(scenes(), func(s scene) bool { return len(args) == 1 && s.name != args[0] })
 			ctx, release := cli.UntilSignal(cmd.Context())
 			defer release()
-			// If the reader has gone, as in "demo | head", a write fails instead of ending the demo at once.
-			signal.Ignore(syscall.SIGPIPE)
+			cli.OutliveReaders()
 			err := run(ctx, os.Stdout, redis, chosen)
 			if stopped := cli.Stopped(ctx); stopped != nil && err != nil {
 				return cli.Exit(stopped.Code, fmt.Errorf("demo: %w", stopped))

@@ -57,6 +57,7 @@ func (u *unlocking) unlock(ctx context.Context, client rueidis.Client, name stri
 	if err != nil {
 		return err
 	}
+	cli.OutliveReaders()
 	freed, err := u.force(ctx, client, o)
 	switch {
 	case err != nil:

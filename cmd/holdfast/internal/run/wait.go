@@ -27,7 +27,7 @@ type signals struct {
 }
 
 // listen catches the signals that would end holdfast. It goes on ignoring those that it was started to ignore, as by
-// nohup, and so does the command. It catches SIGPIPE instead of ignoring it, because the command would inherit that.
+// nohup, and so does the command.
 func listen() *signals {
 	s := &signals{passed: make(chan os.Signal, 64), seen: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
 	for _, sig := range []os.Signal{
@@ -38,9 +38,7 @@ func listen() *signals {
 			signal.Notify(s.passed, sig)
 		}
 	}
-	if !signal.Ignored(syscall.SIGPIPE) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	}
+	cli.OutliveReaders()
 	return s
 }
 

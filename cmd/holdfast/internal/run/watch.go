@@ -126,15 +126,11 @@ func (w *watcher) tellGuard() {
 
 // end is when all processes must be killed if the hold is not renewed: shortly before its deadline, because on a busy
 // machine it takes time to die.
-func (w *watcher) end() time.Time {
-	return w.hold.Deadline().Add(-min(w.lease/10, time.Second))
-}
+func (w *watcher) end() time.Time { return w.hold.Deadline().Add(-min(w.lease/10, time.Second)) }
 
 // stopAt is when the command must be told to stop, if the hold is not renewed, so that it has its grace. A grace that
 // is long for the lease is cut short, because one late renewal must not end the command.
-func (w *watcher) stopAt() time.Time {
-	return w.end().Add(-min(w.grace, w.lease*2/5))
-}
+func (w *watcher) stopAt() time.Time { return w.end().Add(-min(w.grace, w.lease*2/5)) }
 
 // lost handles the end of the hold: the server has dropped it, or holdfast was stopped for too long.
 func (w *watcher) lost() {

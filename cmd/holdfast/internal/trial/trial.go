@@ -133,6 +133,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	}
 	ctx, release := cli.UntilSignal(ctx) // not before: at the question a signal ends this at once
 	defer release()
+	cli.OutliveReaders()
 	if t.Locks, err = drill.Locks(ctx, client, prefix); err != nil {
 		return err
 	}
@@ -191,13 +192,13 @@ func (t *trial) work(ctx context.Context, client rueidis.Client, flags *pflag.Fl
 	return t.hear(context.WithoutCancel(ctx), patience, func() bool { return t.living == 0 })
 }
 
-// hear takes in what the processes tell, until enough says so, or ctx or the time ends.
+// hear takes in what the processes tell, until enough says so, ctx or the time ends, or nobody reads any more.
 func (t *trial) hear(ctx context.Context, limit time.Duration, enough func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ticks := time.NewTicker(stall / 10)
 	defer ticks.Stop()
-	for !enough() {
+	for !enough() && t.screen.Err == nil {
 		select {
 		case h := <-t.fleet.Heard:
 			switch {
@@ -226,7 +227,7 @@ func (t *trial) hear(ctx context.Context, limit time.Duration, enough func() boo
 			return nil
 		}
 	}
-	return nil
+	return cli.Exit(cli.ExitNo, t.screen.Err)
 }
 
 // watch says when locks cannot be taken any more, and when they can again.
