@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -126,9 +127,11 @@ func TestASessionThatCannotLogInAgainSaysWhy(t *testing.T) {
 	auth := p.On(proxy.Command("AUTH"), proxy.Pass, proxy.First)
 	close(begin)
 	auth.WaitAnswered(t, 1)
+	kit.Await(t, "the client to read the answer", func() bool {
+		return !errors.Is(kit.ErrorOf(l.TryLock(t.Context())), holdfast.ErrBusy) // the old connection is still there
+	})
 	for range 3 {
-		_, err := l.TryLock(t.Context())
-		require.ErrorContains(t, err, "WRONGPASS")
+		require.ErrorContains(t, kit.ErrorOf(l.TryLock(t.Context())), "WRONGPASS")
 	}
 	require.ErrorContains(t, s.Close(), "WRONGPASS")
 	require.Error(t, h.Release())
