@@ -84,7 +84,7 @@ func (e *estate) GiveUp() {
 
 // bequeath leaves the call's request at the server to the next call of the session, or gives it up.
 func (a *acquisition) bequeath() {
-	if !a.lock.lined || !a.Stands || a.Number > 0 || a.more.n > 0 {
+	if !a.lock.lined || !a.Stands || a.Stood == 0 || a.Number > 0 || a.more.n > 0 { // 0: it may not stand
 		a.giveUp()
 		return
 	}

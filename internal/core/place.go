@@ -38,7 +38,7 @@ func (a *acquisition) tellPlace() {
 // caller that asks again at once must not find its own place in the way.
 func (a *acquisition) leave(ctx context.Context) {
 	s := a.lock.Session()
-	if !a.Stands || ctx.Err() != nil || s.Closed() {
+	if !a.Stands || a.Stood == 0 || ctx.Err() != nil || s.Closed() { // 0: perhaps it does not stand
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, session.Grace)

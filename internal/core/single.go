@@ -359,11 +359,17 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", session.ErrClosed)
 	}
 	defer s.Leave()
-	asked, err := g.ask(ctx, d)
-	if err != nil {
+	if err := g.ask(ctx, d); err != nil {
 		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
-	defer asked()
+	defer func() {
+		g.claim.Lock()
+		g.claim.Asked(d)
+		g.claim.Unlock()
+		if h.ended.Load() != nil { // a nested hold that was released meanwhile has left the lease to this call
+			g.slack()
+		}
+	}()
 	if err := h.Err(); err != nil { // meanwhile; another session may have it, which would not know of a longer lease
 		return h.lock.Fail("extend", err)
 	}

@@ -16,27 +16,20 @@ var errTrimming = &script.Failure{
 	Class: script.Refused, Temporary: true, Err: errors.New("a call that makes the lease shorter may be under way"),
 }
 
-// ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the caller
-// calls asked. One that has been sent before is waited for, but not if its reply was lost.
-func (g *grant) ask(ctx context.Context, d time.Duration) (asked func(), err error) {
+// ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the claim's Asked is
+// called. One that has been sent before is waited for, but not if its reply was lost.
+func (g *grant) ask(ctx context.Context, d time.Duration) error {
 	var tries session.Tries
-	for tries.Next(ctx) {
+	for underWay := true; underWay && tries.Next(ctx); {
+		var may bool
 		g.claim.Lock()
-		may, underWay := g.claim.Ask(g.Wire, d, g.lock.Session().Now())
+		may, underWay = g.claim.Ask(g.Wire, d, g.lock.Session().Now())
 		g.claim.Unlock()
 		if may {
-			return func() {
-				g.claim.Lock()
-				g.claim.Asked(d)
-				g.claim.Unlock()
-				g.slack() // a nested hold that was released meanwhile has left the lease to the caller
-			}, nil
-		}
-		if !underWay {
-			break
+			return nil
 		}
 	}
-	return nil, errTrimming
+	return errTrimming
 }
 
 // slack trims, in the background, the leases under the grant's wire owner if they may be too long.

@@ -31,12 +31,12 @@ func Trust(sent, lease time.Duration) time.Duration {
 
 // For returns the shortest lease that is trusted for d: what is left of one when [Margin] is taken from it.
 func For(d time.Duration) time.Duration {
-	return Add(d, min(d/193*7+7, d/99+50505052)) // 3.5 % of it, or 1 % and 50 ms, rounded up
+	return Add(d, min(d/193*7+7, d/99+50505052)) // 3.5 % of the lease, or 1 % and 50 ms, rounded up
 }
 
 // Add adds a duration to a moment, and stops at the largest.
 func Add(moment, d time.Duration) time.Duration {
-	if d > math.MaxInt64-moment {
+	if moment > 0 && d > math.MaxInt64-moment {
 		return math.MaxInt64
 	}
 	return moment + d

@@ -62,6 +62,7 @@ func TestALeaseForATrustIsNoLongerThanItMustBe(t *testing.T) {
 		assert.InDelta(t, float64(length), float64(got), 10, length)
 	}
 	assert.Equal(t, forever, lease.For(forever))
+	assert.Negative(t, lease.For(-time.Second))
 }
 
 func TestAddStopsAtTheLargestMoment(t *testing.T) {

@@ -172,7 +172,9 @@ func (g *Grant[G, H]) Count(now time.Duration) (n int) {
 // needs is the shortest lease from now with which no hold ends before its own.
 func (g *Grant[G, H]) needs(now time.Duration) (d time.Duration) {
 	for h := range g.remaining(now) {
-		d = max(d, lease.For(h.Trust()-now))
+		if left := h.Trust() - now; left > 0 {
+			d = max(d, lease.For(left))
+		}
 	}
 	return d
 }

@@ -33,6 +33,12 @@ func TestTrims(t *testing.T) {
 		assert.Empty(t, c.Slack(g, 0, renewal), "%v is what it needs", long)
 	}
 
+	// What is trusted no more needs no lease, though it may still count: a detached hold until it is forgotten.
+	var past testClaim
+	ended := past.take(Exclusive, "w", 0)
+	assert.Equal(t, time.Duration(0), ended.needs(trust+1))
+	assert.Equal(t, time.Duration(0), past.Remaining(ended, trust+1).Lease)
+
 	at := 25 * s
 	most := c.BeginTrim(g, at, renewal)
 	assert.Equal(t, lease.For(trust-at), most)
