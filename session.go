@@ -86,9 +86,10 @@ type Options struct {
 	// what the call's own owner holds, and it is the youngest such call. That takes up to 2 s. It finds owners that
 	// contexts carry ([Hold.Context]) and that do one thing at a time. It looks at locks and the halves of read-write
 	// locks, in all processes whose sessions are not anonymous and use the same server, up to some thousands of waits and
-	// sessions. A session without this option is still found, but its calls do not fail. It costs nothing unless a call
-	// waits for half a second while its owner holds something: then it costs eight commands a second, and four without
-	// this option. The default is false; the command holdfast deadlocks names such calls either way.
+	// sessions, and in each session for 256 names. A session without this option is still found, but its calls do not
+	// fail. It costs nothing unless a call waits for half a second while its owner holds something: then it costs eight
+	// commands a second, four without this option, and four for each further name that such calls wait for. The default
+	// is false; the command holdfast deadlocks names such calls either way.
 	BreakDeadlocks bool
 
 	// Acks is how many replicas must have an acquisition before the call returns with its hold: a number, [AcksMost] or

@@ -29,9 +29,10 @@ func (t *Told) Telling(session string) deadlock.Telling {
 }
 
 const (
-	long     = 500 * time.Millisecond // shorter waits are not published
-	mostTold = 4096                   // owners in the waits of a session, of which the longest ones come first
-	mostSeen = 4096                   // sessions, by one that looks for a cycle of its own
+	long      = 500 * time.Millisecond // shorter waits are not published
+	mostTold  = 4096                   // owners in the waits of a session, of which the longest ones come first
+	mostAsked = 256                    // names, for which a call each finds out who has them
+	mostSeen  = 4096                   // sessions, by one that looks for a cycle of its own
 )
 
 // A Nested is a call that waits while its owner holds something.
@@ -145,7 +146,7 @@ func (t *Teller) tellMore() {
 	t.said.Waits, t.said.Itself, t.said.Notes = nil, itself, notes
 	type lock struct{ kind, name string }
 	having := map[lock][]string{} // many calls may wait for one lock
-	told := 0
+	told, asked := 0, 0
 	for _, n := range nested {
 		if told >= mostTold {
 			break
@@ -153,6 +154,9 @@ func (t *Teller) tellMore() {
 		its := lock{n.Kind, n.Name}
 		holders, known := having[its]
 		if !known {
+			if asked++; asked > mostAsked {
+				continue
+			}
 			var err error
 			if holders, err = n.For(ctx); err != nil {
 				continue // the next time
@@ -170,6 +174,8 @@ func (t *Teller) tellMore() {
 	}
 	t.tell()
 	if t.session.Breaks && len(t.said.Waits) > 0 {
+		ctx, cancel := context.WithTimeout(t.ctx, t.session.Lease/6) // however long the others took
+		defer cancel()
 		t.breakCycles(ctx)
 	}
 }

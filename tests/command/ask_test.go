@@ -33,6 +33,12 @@ func TestAskTellsTheHolder(t *testing.T) {
 			require.Fail(t, "the holder is not told", name)
 		}
 	}
+	for _, out := range unwritable(t) {
+		cmd := command(t, srv, nil, "ask", "plain")
+		cmd.Stdout = out
+		require.Error(t, cmd.Run())
+		require.Equal(t, 75, cmd.ProcessState.ExitCode())
+	}
 }
 
 func TestAskSaysThatNobodyHears(t *testing.T) {

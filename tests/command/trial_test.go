@@ -125,7 +125,7 @@ func TestTrialEndsWithItsReader(t *testing.T) {
 	srv := redistest.Start(t)
 	said, out, err := os.Pipe()
 	require.NoError(t, err)
-	cmd := command(t, srv, nil, "trial", "--yes", "--for", "50s", "--processes", "2")
+	cmd := command(t, srv, nil, "trial", "--yes", "--for", "5m", "--processes", "2")
 	cmd.Stdout = out
 	require.NoError(t, cmd.Start())
 	require.NoError(t, out.Close())

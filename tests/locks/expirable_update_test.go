@@ -95,7 +95,7 @@ func TestTheEndOfALeaseThatWasMadeShorterIsTold(t *testing.T) {
 	e := kit.NewExports(t, s, 1, time.Hour)
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 500*time.Millisecond))
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 2*time.Second))
 	kit.AwaitFor(t, kit.LongestWait, "word of its end", func() bool { return o.sum("ended lost") == 1 })
 }
 

@@ -301,6 +301,6 @@ func TestAPlaceThatALostReplyHasLeft(t *testing.T) {
 	next := kit.GoLock(t.Context(), rlock.New(st.s, "orders", &rlock.Options{Fenced: true}).Lock) // it inherits none
 	kit.Await(t, "the next call in the line", func() bool { return q.sessions() > 0 && q.length() > 0 })
 	q.grants(h)
-	require.NoError(t, q.granted(time.Second, next, "the next one, at once").Release())
+	require.NoError(t, q.granted(kit.Told, next, "the next one, at once").Release())
 	q.empty()
 }

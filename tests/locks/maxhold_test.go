@@ -71,7 +71,7 @@ func TestANestedHoldOutlivesOneOfTheLongestTime(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, outer *holdfast.Hold){
 		"is released": func(t *testing.T, outer *holdfast.Hold) { require.NoError(t, outer.Release()) },
 		"is lost": func(t *testing.T, outer *holdfast.Hold) {
-			kit.Within(t, kit.Lease, outer.Context(t.Context()).Done(), "the end of the outer hold")
+			kit.Within(t, 2*kit.Lease, outer.Context(t.Context()).Done(), "the end of the outer hold")
 			require.ErrorIs(t, outer.Err(), holdfast.ErrLost)
 		},
 	} {

@@ -114,10 +114,8 @@ func TestAnOwnerOfARedLockPassesWaiters(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
 	f := kit.NewFleet(t, 5)
-	tuned := *kit.Patient
-	tuned.ServerTimeout = 2 * time.Second // of every call of every round
-	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, &tuned),
-		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, &tuned)
+	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, kit.Patient),
+		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
 	for range rounds {
 		taken := kit.Lock(t, t.Context(), theirs)
 		ctx := holdfast.NewOwner(t.Context())

@@ -93,8 +93,7 @@ func UntilSignal(parent context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case s := <-signals:
-			number, _ := s.(syscall.Signal)
-			cancel(stop{number})
+			cancel(stop{s.(syscall.Signal)})
 		case <-ctx.Done():
 		}
 	}()

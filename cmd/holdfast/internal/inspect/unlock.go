@@ -160,6 +160,7 @@ func ask(ctx context.Context, client rueidis.Client, name string) error {
 		return err
 	}
 	defer s.Close()
+	cli.OutliveReaders()
 	holders, err := rlock.New(s, name, nil).Ask(ctx) // locks of all kinds are asked in the same way
 	switch {
 	case errors.Is(err, holdfast.ErrWrongKind):
