@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -81,7 +82,10 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	h := l.GrantedTo([]string{permit}).Live()
 	if h == nil {
 		done, err := l.InTime(ctx, operation, call)
-		if err == nil && !done {
+		switch {
+		case (done || errors.Is(err, holdfast.ErrUnknown)) && l.GrantedTo([]string{permit}).Live() != nil: // handed over
+			return e.updateLease(ctx, operation, permit, d)
+		case err == nil && !done:
 			return l.Fail(operation, holdfast.ErrNotHeld)
 		}
 		return err

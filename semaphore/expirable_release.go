@@ -69,6 +69,7 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 		ours.Lose()
 		e.lock.GrantedTo(permits).Lose() // handed over meanwhile; no permit's id is used again
 	case doubtful:
+		e.lock.GrantedTo(permits).Doubt()
 		ours.Owe()
 	}
 	return err

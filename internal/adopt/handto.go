@@ -78,9 +78,7 @@ func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *cor
 		return nil, nil, l.Fail(handOver, errRenamed)
 	}
 	claims := claimsOf(ctx, l)
-	within, cancel := context.WithTimeoutCause(ctx, l.NotAfter(), session.ErrNoReply) // turns included
-	defer cancel()
-	heir, ended, err = move(within, h, claims, to)
+	heir, ended, err = move(&patience{Context: ctx, end: time.Now().Add(l.NotAfter())}, h, claims, to)
 	if err != nil {
 		claims.Drop()
 		return nil, nil, l.Fail(handOver, explain(ctx, err))
@@ -100,14 +98,46 @@ func explain(ctx context.Context, err error) error {
 	return session.Explain(ctx, err)
 }
 
+// A patience is how long a hand-over takes at most, turns included. Its context ends then if there was a turn to wait
+// for: to make one would be a quarter of all that a hand-over allocates.
+type patience struct {
+	context.Context //nolint:containedctx // for one call
+	end             time.Time
+	cancel          func()
+}
+
+// over is a context that has ended, with which one enters a turn only if that is free.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+func (p *patience) bounded() context.Context {
+	if p.cancel == nil {
+		p.Context, p.cancel = context.WithDeadlineCause(p.Context, p.end, session.ErrNoReply)
+	}
+	return p.Context
+}
+
+func (p *patience) stop() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
 // move moves the hold in the turns of both owners.
 func move(
-	ctx context.Context, h *core.Single, claims *core.Claims, to *session.Session,
+	p *patience, h *core.Single, claims *core.Claims, to *session.Session,
 ) (heir *core.Single, ended func(), err error) {
 	if claims.Have(h) { // the two turns would be one
 		return nil, nil, cmp.Or(h.Err(), session.ErrAlreadyHeld)
 	}
-	leave, err := claims.Enter(ctx)
+	defer p.stop()
+	leave, err := claims.Enter(over)
+	if err != nil {
+		leave, err = claims.Enter(p.bounded())
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +145,10 @@ func move(
 	if claims.Held() > 0 {
 		return nil, nil, session.ErrAlreadyHeld
 	}
-	leaveHere, err := h.Enter(ctx)
+	leaveHere, err := h.Enter(over)
+	if err != nil {
+		leaveHere, err = h.Enter(p.bounded())
+	}
 	if err != nil {
 		return nil, nil, &script.Failure{Class: script.Refused, Err: err}
 	}
@@ -129,7 +162,7 @@ func move(
 		lease = l.Millis()
 	}
 	var sent time.Duration
-	err = to.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
+	err = to.Once(p.Context, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent = to.Now()
 		held, err := renew(ctx, l, lease, h.Granted().Wire)
 		if err == nil && !held {

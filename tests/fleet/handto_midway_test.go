@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -207,29 +208,36 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 			then: func(t *testing.T, heir *holdfast.Hold) { require.ErrorIs(t, heir.Err(), holdfast.ErrLost) },
 		},
 	} {
-		t.Run(verb, func(t *testing.T) {
-			t.Parallel()
-			srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
-			kit.LoadScripts(t, srv)
-			p := proxy.Start(t, srv.Addr())
-			s := kit.Open(t, p.Addr(), nil)
-			e := kit.NewExports(t, s, 1, 0)
-			hold, err := e.Acquire(t.Context())
-			require.NoError(t, err)
+		for _, within := range []bool{true, false} { // one session
+			t.Run(fmt.Sprint(verb, ", within the session: ", within), func(t *testing.T) {
+				t.Parallel()
+				srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
+				kit.LoadScripts(t, srv)
+				p := proxy.Start(t, srv.Addr())
+				to := kit.Open(t, p.Addr(), nil)
+				from := to
+				if !within {
+					from = kit.Open(t, srv.Addr(), nil)
+				}
+				hold, err := kit.NewExports(t, from, 1, 0).Acquire(t.Context())
+				require.NoError(t, err)
+				e := semaphore.NewExpirable(to, "exports", nil)
+				require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
 
-			answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
-			handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, s) })
-			answer.Wait(t, 1)
-			called := p.On(kit.ScriptOf(permits, verb), proxy.HoldReply, proxy.First)
-			ended := make(chan error, 1)
-			go func() { ended <- c.call(t.Context(), e, hold.ID()) }()
-			time.Sleep(100 * time.Millisecond) // it has looked who has the permit, and waits
-			answer.Release()
-			heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
-			called.Wait(t, 1)
-			called.Release()
-			require.NoError(t, kit.Within(t, kit.LongestWait, ended, "the call"))
-			c.then(t, heir)
-		})
+				answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
+				handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
+				answer.Wait(t, 1)
+				called := p.On(kit.ScriptOf(permits, verb), proxy.HoldReply, proxy.First)
+				ended := make(chan error, 1)
+				go func() { ended <- c.call(t.Context(), e, hold.ID()) }()
+				time.Sleep(100 * time.Millisecond) // it has looked who has the permit, and waits
+				answer.Release()
+				heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+				called.Wait(t, 1)
+				called.Release()
+				require.NoError(t, kit.Within(t, kit.LongestWait, ended, "the call"))
+				c.then(t, heir)
+			})
+		}
 	}
 }
