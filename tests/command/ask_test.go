@@ -33,11 +33,13 @@ func TestAskTellsTheHolder(t *testing.T) {
 			require.Fail(t, "the holder is not told", name)
 		}
 	}
-	for _, out := range unwritable(t) {
-		cmd := command(t, srv, nil, "ask", "plain")
-		cmd.Stdout = out
-		require.Error(t, cmd.Run())
-		require.Equal(t, 75, cmd.ProcessState.ExitCode())
+	for name, open := range unwritable {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(t, srv, nil, "ask", "plain")
+			cmd.Stdout = open(t)
+			require.Error(t, cmd.Run())
+			require.Equal(t, 75, cmd.ProcessState.ExitCode())
+		})
 	}
 }
 

@@ -203,19 +203,22 @@ func TestLatchAndSemaphoreComplete(t *testing.T) {
 func TestLatchAndSemaphoreDoneButNotTold(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for _, out := range unwritable(t) {
-		srv.Do(t, "MSET", "pool", "3", "gate", "9")
-		srv.Do(t, "DEL", "other")
-		for line, code := range map[string]int{
-			"semaphore count pool": 1, "latch count gate": 1, "semaphore add pool 2": 75, "semaphore release pool -n 2": 75,
-			"latch down gate -n 2": 75, "latch set other 2 --json": 75, "latch down open": 1,
-		} {
-			cmd := command(t, srv, nil, strings.Fields(line)...)
-			cmd.Stdout = out
-			require.Error(t, cmd.Run(), line)
-			require.Equal(t, code, cmd.ProcessState.ExitCode(), line)
-		}
-		require.Equal(t, []any{"7", "7", "2"}, srv.Do(t, "MGET", "pool", "gate", "other"))
+	for name, open := range unwritable {
+		t.Run(name, func(t *testing.T) {
+			out := open(t)
+			srv.Do(t, "MSET", "pool", "3", "gate", "9")
+			srv.Do(t, "DEL", "other")
+			for line, code := range map[string]int{
+				"semaphore count pool": 1, "latch count gate": 1, "semaphore add pool 2": 75, "semaphore release pool -n 2": 75,
+				"latch down gate -n 2": 75, "latch set other 2 --json": 75, "latch down open": 1,
+			} {
+				cmd := command(t, srv, nil, strings.Fields(line)...)
+				cmd.Stdout = out
+				require.Error(t, cmd.Run(), line)
+				require.Equal(t, code, cmd.ProcessState.ExitCode(), line)
+			}
+			require.Equal(t, []any{"7", "7", "2"}, srv.Do(t, "MGET", "pool", "gate", "other"))
+		})
 	}
 }
 

@@ -78,17 +78,20 @@ func TestUnlockOfAString(t *testing.T) {
 func TestUnlockCannotSayThatItFreedTheLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for _, out := range unwritable(t) {
-		for _, args := range [][]string{{"unlock", "-y", "lock"}, {"unlock", "-y", "--json", "lock"}} {
-			srv.Do(t, "HSET", "lock", java1, "1")
-			var said strings.Builder
-			cmd := command(t, srv, nil, args...)
-			cmd.Stdout, cmd.Stderr = out, &said
-			_ = cmd.Run()
-			require.Equal(t, 75, cmd.ProcessState.ExitCode())
-			require.Contains(t, said.String(), "it was done, but then: ")
-			require.True(t, free(t, srv, "lock"))
-		}
+	for name, open := range unwritable {
+		t.Run(name, func(t *testing.T) {
+			out := open(t)
+			for _, args := range [][]string{{"unlock", "-y", "lock"}, {"unlock", "-y", "--json", "lock"}} {
+				srv.Do(t, "HSET", "lock", java1, "1")
+				var said strings.Builder
+				cmd := command(t, srv, nil, args...)
+				cmd.Stdout, cmd.Stderr = out, &said
+				_ = cmd.Run()
+				require.Equal(t, 75, cmd.ProcessState.ExitCode())
+				require.Contains(t, said.String(), "it was done, but then: ")
+				require.True(t, free(t, srv, "lock"))
+			}
+		})
 	}
 }
 
