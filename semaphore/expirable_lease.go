@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -79,11 +80,12 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	call := func(w script.Window) *script.Call {
 		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(l.Key())).Arg(leaseOf(d), permit).Within(w)
 	}
-	h := l.GrantedTo([]string{permit}).Live()
+	holder := func() *core.Single { return l.GrantedTo([]string{permit}).Live() } // of this session
+	h := holder()
 	if h == nil {
 		done, err := l.InTime(ctx, operation, call)
 		switch {
-		case (done || errors.Is(err, holdfast.ErrUnknown)) && l.GrantedTo([]string{permit}).Live() != nil: // handed over
+		case (done || errors.Is(err, holdfast.ErrUnknown)) && holder() != nil: // handed over
 			return e.updateLease(ctx, operation, permit, d)
 		case err == nil && !done:
 			return l.Fail(operation, holdfast.ErrNotHeld)
@@ -98,7 +100,7 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	if err != nil {
 		return l.Fail(operation, session.Stopped(ctx))
 	}
-	if l.GrantedTo([]string{permit}).Live() != h { // it has ended meanwhile, or was handed over
+	if holder() != h { // it has ended meanwhile, or was handed over
 		leave()
 		return e.updateLease(ctx, operation, permit, d)
 	}

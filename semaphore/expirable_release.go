@@ -66,7 +66,7 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 	})
 	switch {
 	case err == nil || errors.Is(err, holdfast.ErrNotHeld) && len(permits) == 1:
-		ours.Lose()
+		ours.Lose()                      // also those that a doubt has ended
 		e.lock.GrantedTo(permits).Lose() // handed over meanwhile; no permit's id is used again
 	case doubtful:
 		e.lock.GrantedTo(permits).Doubt()
