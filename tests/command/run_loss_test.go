@@ -121,13 +121,7 @@ func TestRunLosesItsServer(t *testing.T) {
 			j := beginFamily(t, srv, "--lease", lease.String(), "--grace", "2s")
 			j.readies(3)
 			// It has just been renewed, so the end of the lease on the server is known.
-			pttl := srv.Int(t, "PTTL", "x")
-			kit.Await(t, "renewed", func() bool {
-				before := pttl
-				pttl = srv.Int(t, "PTTL", "x")
-				return pttl > before
-			})
-			end := time.Now().Add(time.Duration(pttl) * time.Millisecond)
+			end := awaitRenewal(t, srv)
 			away(srv)
 			require.Equal(t, "told", j.line())
 			require.Greater(t, time.Until(end), 500*time.Millisecond, "SIGTERM came too late")
@@ -180,6 +174,18 @@ func TestRunCannotKeepOthersOut(t *testing.T) {
 	require.Contains(t, j.stderr.String(), "it is free in 1h0m0s at the latest")
 }
 
+// awaitRenewal waits until the lock has just been renewed, and returns until when its lease then lasts on the server.
+func awaitRenewal(t *testing.T, srv *redistest.Server) (end time.Time) {
+	t.Helper()
+	last := srv.Int(t, "PTTL", "x")
+	kit.Await(t, "renewed", func() bool {
+		before := last
+		last = srv.Int(t, "PTTL", "x")
+		return last > before
+	})
+	return time.Now().Add(time.Duration(last) * time.Millisecond)
+}
+
 // A short outage of the server does not affect the command.
 func TestRunOutlastsARestart(t *testing.T) {
 	t.Parallel()
@@ -191,8 +197,7 @@ func TestRunOutlastsARestart(t *testing.T) {
 		_, err := srv.Try("PTTL", "x")
 		return err == nil
 	})
-	before := srv.Int(t, "PTTL", "x")
-	kit.Await(t, "renewed", func() bool { return srv.Int(t, "PTTL", "x") > before })
+	awaitRenewal(t, srv)
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 4, j.code(), j.stderr.String())
 }
@@ -261,12 +266,7 @@ func TestRunStoppedAfterItsGuard(t *testing.T) {
 	j := beginApart(t, srv, `echo ready; while :; do sleep 0.05; done`, "--lease", lease.String())
 	j.readies(1)
 	renewed := func() (end time.Time) { // and the guard has been told
-		last := srv.Int(t, "PTTL", "x")
-		kit.Await(t, "renewed", func() bool {
-			before := last
-			last = srv.Int(t, "PTTL", "x")
-			return last > before
-		})
+		awaitRenewal(t, srv)
 		<-time.After(lease * 3 / 20)
 		return time.Now().Add(time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond)
 	}

@@ -1,6 +1,7 @@
 // Command progress runs go test with the arguments it is given and shows how the run is getting on: packages as they
-// end, tests that are skipped, the output of tests that fail, and every few seconds what is running. Arguments that
-// follow "--" are for a second go test at the same time, which gets the processors when the first one leaves them idle.
+// end, tests that are skipped, the output of tests that fail, standstills, and every few seconds what is running.
+// Arguments that follow "--" are for a second go test at the same time, which gets the processors when the first one
+// leaves them idle.
 package main
 
 import (
@@ -21,6 +22,9 @@ import (
 
 // beat is how often a run without news says what is running.
 const beat = 15 * time.Second
+
+// stoodStill begins a line in which a test binary says so of itself: it explains failures of any test.
+const stoodStill = "stood still for "
 
 func main() {
 	first, second := os.Args[1:], []string(nil)
@@ -156,6 +160,9 @@ func (r *report) take(e event) (news bool) {
 			return true
 		}
 		r.said[t] = append(r.said[t], e.Output)
+		if strings.HasPrefix(e.Output, stoodStill) { // whichever test it is taken for
+			r.say("%s %s", t.pkg, strings.TrimSpace(e.Output))
+		}
 	case "pass", "fail", "skip":
 		news = r.end(t, e.Action)
 		delete(r.running, t)

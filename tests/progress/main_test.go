@@ -12,6 +12,7 @@ import (
 const run = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestGood"}
 {"Action":"output","Package":"p","Test":"TestGood","Output":"not of interest\n"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"stood still for 2s until 10:00:00\n"}
 {"Action":"pass","Package":"p","Test":"TestGood"}
 {"Action":"run","Package":"p","Test":"TestBad"}
 {"Action":"run","Package":"p","Test":"TestBad/one"}
@@ -32,7 +33,8 @@ func TestFailuresAndSkipsAreShownWithWhatTheySaid(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out)
 	r.follow(lines(strings.NewReader(run)))
-	require.Equal(t, `    0s  p TestBad/one
+	require.Equal(t, `    0s  p stood still for 2s until 10:00:00
+    0s  p TestBad/one
     a_test.go:1: wrong
     0s  p TestBad
 

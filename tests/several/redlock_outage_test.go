@@ -60,8 +60,8 @@ var moments = []struct {
 func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 	t.Parallel()
 	const (
-		length  = 9 * time.Second
-		patient = 3 * time.Second // which a release needs where many of these run at once
+		length  = 15 * time.Second // a virtual machine may stand still for seconds
+		patient = 3 * time.Second  // which a release needs where many of these run at once
 	)
 	type place struct {
 		outage       kit.Outage
@@ -106,7 +106,7 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 				t.Log("at the end it was", kit.ClassOf(h.Err()))
 			}
 		}()
-		c.Keeps(2*length, h, c.theirs)
+		c.Keeps(length*5/4, h, c.theirs)
 		before := c.Joined()
 		repair()
 		// A server may have granted it in vain, by a reply that came too late.
