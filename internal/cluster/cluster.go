@@ -80,7 +80,7 @@ func ask(
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := client.Nodes()
+	nodes := known(ctx, client)
 	left, answers := slices.Collect(maps.Keys(nodes)), make(chan answer, len(nodes))
 	var failed []error
 	for asked := 0; len(failed) < len(nodes); {
@@ -112,6 +112,16 @@ func ask(
 		return message, "", errors.New("the client knows no node of the cluster")
 	}
 	return message, "", errors.Join(failed...)
+}
+
+// known are the nodes that the client knows. If it found one that is down before one that is up, it may know none yet:
+// it asks again who they are before it sends a command with a key, which may fail.
+func known(ctx context.Context, client rueidis.Client) map[string]rueidis.Client {
+	if nodes := client.Nodes(); len(nodes) > 0 {
+		return nodes
+	}
+	_ = client.Do(ctx, client.B().Arbitrary("CLUSTER", "KEYSLOT").Keys("any").Build())
+	return client.Nodes()
 }
 
 // A Range is slots that one master has.

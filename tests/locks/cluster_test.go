@@ -152,6 +152,28 @@ func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
 	}
 }
 
+// A client that finds a node that is down before one that is up may know no node at first, as one of a cluster that has
+// no slots yet. A session makes it ask again.
+func TestAClientThatKnowsNoNodeYetIsMadeToAsk(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	require.Empty(t, client.Nodes())
+	_, err = holdfast.NewSession(client, nil)
+	require.ErrorContains(t, err, "knows no node")
+
+	slots := []string{"CLUSTER", "ADDSLOTS"}
+	for i := range 16384 {
+		slots = append(slots, strconv.Itoa(i))
+	}
+	srv.Do(t, slots...)
+	s, err := holdfast.NewSession(client, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
 // namesOn returns n names in different slots that are on a node.
 func namesOn(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, n int) (names []string) {
 	t.Helper()
