@@ -120,6 +120,8 @@ func known(ctx context.Context, client rueidis.Client) map[string]rueidis.Client
 	if nodes := client.Nodes(); len(nodes) > 0 {
 		return nodes
 	}
+	ctx, cancel := context.WithTimeout(ctx, 10*patience) // the one that is sent the command may be silent
+	defer cancel()
 	_ = client.Do(ctx, client.B().Arbitrary("CLUSTER", "KEYSLOT").Keys("any").Build())
 	return client.Nodes()
 }

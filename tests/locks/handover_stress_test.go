@@ -210,26 +210,33 @@ func TestAnotherSessionGetsTheLockSoon(t *testing.T) {
 	t.Parallel()
 	const goroutines, rounds = 8, 30
 	r := newRelay(t, 10*time.Second)
-	other := rlock.New(kit.Open(t, r.srv.Addr(), nil), "orders", nil)
+	s := kit.Open(t, r.srv.Addr(), nil)
+	other, free := rlock.New(s, "orders", nil), rlock.New(s, "free", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
 	for range goroutines {
 		wg.Go(func() { takeTurns(ctx, r.l, 0) })
 	}
-	var waits []time.Duration
-	for range rounds {
+	takes := func(l *rlock.Mutex) time.Duration {
 		began := kit.Stopwatch()
-		h := kit.Lock(t, t.Context(), other)
-		waits = append(waits, began())
+		h := kit.Lock(t, t.Context(), l)
+		took := began()
 		require.NoError(t, h.Release())
+		return took
+	}
+	var waits, calls []time.Duration
+	for range rounds {
+		waits, calls = append(waits, takes(other)), append(calls, takes(free))
 		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // a turn of theirs
 	}
 	cancel()
 	wg.Wait()
 	slices.Sort(waits)
-	t.Log(strings.Trim(fmt.Sprint(waits), "[]"))
-	require.Less(t, waits[rounds/2], 60*time.Millisecond)
+	slices.Sort(calls)
+	t.Log(strings.Trim(fmt.Sprint(waits), "[]"), "beside calls of", calls[rounds/2])
+	// On a busy machine the last one of a turn calls for as long as anybody else, and so does who gets it.
+	require.Less(t, waits[rounds/2], 60*time.Millisecond+2*calls[rounds/2])
 	require.Less(t, waits[rounds-1], time.Second)
 	r.empty()
 }

@@ -123,14 +123,20 @@ func TestNotesAreBounded(t *testing.T) {
 	long := kit.Lock(t, holdfast.WithNote(t.Context(), strings.Repeat("x", 255)+"é"), rlock.New(s, "long", nil))
 	kit.Await(t, "the note", func() bool { return noteOf(t, rlock.New(s, "long", nil)) == strings.Repeat("x", 255) })
 
-	// What is held for a moment costs nothing.
+	// What is held for a moment costs nothing. On a busy machine some are held for longer.
 	srv.ResetStats(t)
+	began, most := time.Now(), int64(2)
 	for range 500 {
+		asked := time.Now()
 		h := kit.Lock(t, holdfast.WithNote(t.Context(), "short"), rlock.New(s, "short", nil))
 		require.NoError(t, h.Release())
+		if time.Since(asked) > 200*time.Millisecond {
+			most += 2
+		}
 	}
 	sets := srv.CommandStats(t)["set"]
-	assert.LessOrEqual(t, sets, int64(2))
+	most += int64(time.Since(began) / (10 * time.Second)) // it is told anew each third of the lease
+	assert.LessOrEqual(t, sets, most)
 
 	var holds []*holdfast.Hold
 	for i := range 70 {
