@@ -186,6 +186,20 @@ func awaitRenewal(t *testing.T, srv *redistest.Server) (end time.Time) {
 	return time.Now().Add(time.Duration(last) * time.Millisecond)
 }
 
+// A release grants a waiter the lock for less than its lease. The command has the whole one all the same.
+func TestRunThatHasWaitedIsNotStopped(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	first := begin(t, srv, "x", "--", "sh", "-c", "echo ready; read go")
+	first.readies(1)
+	second := begin(t, srv, "x", "--", "sh", "-c", "echo ready; sleep 6; exit 4")
+	kit.Await(t, "somebody who waits", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{x}") == 1 })
+	<-time.After(1500 * time.Millisecond) // what it will trust counts from when it was last seen there
+	require.NoError(t, first.stdin.Close())
+	second.readies(1)
+	require.Equal(t, 4, second.code(), second.stderr.String())
+}
+
 // A short outage of the server does not affect the command.
 func TestRunOutlastsARestart(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,7 @@ func (b *bench) run(ctx context.Context, redis *cli.Redis) error {
 
 	ctx, release := cli.UntilSignal(ctx)
 	defer release()
+	cli.OutliveReaders()
 	err = b.measure(ctx, client, session)
 	if stopped := cli.Stopped(ctx); stopped != nil {
 		return cli.Exit(stopped.Code, fmt.Errorf("bench: %w", stopped.Err))

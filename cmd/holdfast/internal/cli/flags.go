@@ -32,7 +32,7 @@ func (s *Seconds) Set(text string) error {
 	if err != nil || d < 0 {
 		return errors.New("must be a number of seconds, not below 0, or a time such as 1m30s")
 	}
-	*s = Seconds(d)
+	*s = Seconds(min(d, math.MaxInt64/4)) // so that sums and small multiples of it are times as well
 	return nil
 }
 

@@ -30,8 +30,6 @@ const (
 	EnvPassword = "HOLDFAST_REDIS_PASSWORD"
 )
 
-const defaultURL = "redis://localhost:6379"
-
 // Redis is which Redis a command works on.
 type Redis struct {
 	url, cacert, cert, key, sni string
@@ -55,7 +53,7 @@ func At(url string) *Redis { return &Redis{url: url} }
 
 // URL is the one in use.
 func (r *Redis) URL() string {
-	text := cmp.Or(r.url, os.Getenv(EnvRedis), defaultURL)
+	text := cmp.Or(r.url, os.Getenv(EnvRedis), "redis://localhost:6379")
 	if strings.Contains(text, "://") {
 		return text
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
@@ -29,13 +30,12 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 type group struct {
 	*cobra.Command
 	redis   *cli.Redis
-	channel func(name string) string // where the waiters for a name listen
 	timeout time.Duration
 	asJSON  bool
 }
 
-func newGroup(redis *cli.Redis, use, short string, channel func(string) string) *group {
-	g := &group{redis: redis, channel: channel}
+func newGroup(redis *cli.Redis, use, short string) *group {
+	g := &group{redis: redis}
 	g.Command = &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: cli.Help}
 	cli.SecondsVar(g.PersistentFlags(), &g.timeout, "timeout", 10*time.Second, "give up after this long")
 	g.PersistentFlags().BoolVar(&g.asJSON, "json", false, "print one JSON object")
@@ -95,7 +95,7 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 	case err == nil, coded, errors.Is(err, holdfast.ErrUnknown):
 	case errors.Is(err, holdfast.ErrNotHeld):
 		err = cli.Exit(cli.ExitNo, err)
-	case errors.Is(err, holdfast.ErrWrongKind), wire.CheckSlot(c.name, c.channel(c.name)) != nil: // only a cluster minds
+	case errors.Is(err, holdfast.ErrWrongKind), script.ClassOf(err) == 0 && ctx.Err() == nil: // no call was made
 		err = cli.Exit(cli.ExitUsage, err)
 	}
 	return c.redis.Failure(ctx, err)
@@ -132,7 +132,7 @@ func (c *call) say(object any, text, line string) error {
 }
 
 func latchCommand(redis *cli.Redis) *cobra.Command {
-	g := newGroup(redis, "latch", "Set, count down and look at countdown latches", wire.LatchChannel)
+	g := newGroup(redis, "latch", "Set, count down and look at countdown latches")
 	g.add("set NAME N", "Close a latch until N have counted down", 1, setLatch)
 	times := 1
 	down := g.add("down NAME", "Count a latch down", 0, func(c *call) error { return downLatch(c, times) })
@@ -215,7 +215,7 @@ func (c *call) sayLatch(left int) error {
 }
 
 func semaphoreCommand(redis *cli.Redis) *cobra.Command {
-	g := newGroup(redis, "semaphore", "Make semaphores, change their size, give permits back", wire.SemaphoreChannel)
+	g := newGroup(redis, "semaphore", "Make semaphores, change their size, give permits back")
 	var expirable bool
 	set := g.add("set NAME N", "Make a semaphore with N permits", 0, func(c *call) error {
 		if expirable {

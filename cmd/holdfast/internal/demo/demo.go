@@ -117,20 +117,12 @@ func Command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&redis, "redis", "", "`URL` of a server to use instead of the embedded one")
-	cmd.AddCommand(workerCommand())
-	return cmd
-}
-
-// workerCommand is the command that the demo's worker processes run.
-func workerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "worker",
-		Hidden: true,
-		Args:   cobra.NoArgs,
+	cmd.AddCommand(&cobra.Command{
+		Use: "worker", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Ctrl-C reaches every process of the terminal, but the coordinator ends the workers.
-			signal.Ignore(os.Interrupt)
+			signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes, but it is the coordinator that ends the workers
 			return work(cmd.Context(), os.Stdin, os.Stdout)
 		},
-	}
+	})
+	return cmd
 }

@@ -71,9 +71,12 @@ func (r *reporter) say(event, text string, details ...detail) {
 		r.put(line{text: "holdfast: " + text + "\n"})
 		return
 	}
-	fields := map[string]any{"event": event, "name": r.name, "text": text}
-	for _, d := range details {
-		fields[d.key] = d.value
+	name := survey.NewNamed(r.name)
+	fields := map[string]any{"event": event, "name": name.Name, "text": text}
+	for _, d := range append(details, detail{"name_base64", name.NameBase64}) {
+		if d.value != "" {
+			fields[d.key] = d.value
+		}
 	}
 	var b strings.Builder
 	_ = cli.WriteJSON(&b, fields) // cannot fail: texts, numbers and lists of them

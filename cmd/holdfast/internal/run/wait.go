@@ -138,6 +138,9 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 		} else {
 			hold, err = what.Lock(ctx)
 		}
+		if err == nil && !s.noFork && time.Until(hold.Deadline()) < s.lease/10*9 { // a release granted it for 9.5 s
+			_ = hold.Extend(ctx, s.lease) // or the command has less time until its end
+		}
 		s.began = time.Now()
 		if took = s.began.Sub(began); err == nil && s.atLeast > 0 && !s.takeOver {
 			err = s.leave(ctx, session, hold)

@@ -66,10 +66,10 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 func (w *watcher) watch() int {
 	lost := w.hold.Context(context.Background()).Done()
 	for {
-		w.look()
 		if w.ended && !w.child.alive() && len(marked(w.mark())) == 0 {
 			return w.status
 		}
+		w.look()
 		select {
 		case status := <-w.child.changed:
 			w.changed(status)
@@ -102,7 +102,8 @@ func (w *watcher) look() {
 		w.say.say("losing", fmt.Sprintf("stopping the command: %v", w.loss), detail{"error", w.loss.Error()})
 	}
 	if w.ended && !w.stopping {
-		w.stop(now.Add(w.grace))
+		time.Sleep(100 * time.Millisecond) // a daemon that it has started may be about to leave the group
+		w.stop(time.Now().Add(w.grace))
 	}
 	if !w.killAt.IsZero() && !now.Before(w.killAt) {
 		kill(w.child.pid, w.mark())
