@@ -238,7 +238,7 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 		if second { // with the old protocol, it would be direct for ever
 			made.direct.End()
 		} else {
-			l.stand.Store(addr, nil)
+			l.stand.Store(addr, made)
 		}
 		if !l.begin(made) {
 			_ = made.Close()
@@ -277,7 +277,7 @@ type link struct {
 func (l *link) Close() error {
 	l.direct.End()
 	if !l.second {
-		l.of.stand.Delete(l.addr)
+		l.of.stand.CompareAndDelete(l.addr, l)
 	}
 	l.of.mu.Lock()
 	delete(l.of.open, l)

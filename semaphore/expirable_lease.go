@@ -83,11 +83,12 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	holder := func() *core.Single { return l.GrantedTo([]string{permit}).Live() } // of this session
 	h := holder()
 	if h == nil {
+		sent := l.Session().Now()
 		done, err := l.InTime(ctx, operation, call)
 		switch {
-		case (done || errors.Is(err, holdfast.ErrUnknown)) && holder() != nil: // handed over
-			return e.updateLease(ctx, operation, permit, d)
-		case err == nil && !done:
+		case done || errors.Is(err, holdfast.ErrUnknown):
+			return e.updatedMeanwhile(permit, d, sent, err)
+		case err == nil:
 			return l.Fail(operation, holdfast.ErrNotHeld)
 		}
 		return err
@@ -109,6 +110,38 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 		return l.Fail(operation, session.Explain(ctx, err))
 	}
 	return nil
+}
+
+// updatedMeanwhile concerns a hold that has come into the session by a hand-over since the call was sent, whose outcome
+// is err, success or in doubt. The call is not repeated: the first copy could come after the second one, and the caller
+// may have gone.
+func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err error) error {
+	s := e.lock.Session()
+	ctx, cancel := s.Within(s.Now(), s.Bound())
+	defer cancel()
+	for {
+		ours := e.lock.GrantedTo([]string{permit})
+		h := ours.Live()
+		if h == nil {
+			return err
+		}
+		leave, late := h.Enter(ctx)
+		if late != nil {
+			ours.Forsake()
+			return err
+		}
+		if e.lock.GrantedTo([]string{permit}).Live() == h {
+			defer leave()
+			u := update{Single: h, d: d, serves: true, sent: sent, before: h.Distrust(lease.Trust(sent, d))}
+			if err == nil {
+				_, err = u.ended(true, nil)
+			} else {
+				_, _ = u.ended(false, &script.Failure{Class: script.Unknown, Err: err})
+			}
+			return err
+		}
+		leave()
+	}
 }
 
 // update sends the call that updates a hold, until it has been sent on a connection that is up.

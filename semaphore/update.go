@@ -48,7 +48,8 @@ func (u *update) ended(done bool, err error) (again bool, _ error) {
 		u.Updated(u.d, u.before, lease.Add(now, lease.NotAfter(u.Of().Length())), u.sent, 0)
 	case err != nil && u.serves:
 		u.refused()
-	case err != nil:
+	case err != nil: // the last call was to be refused, as connections come and go
+		return class == script.Refused && script.IsTemporary(err), err
 	case !done:
 		u.Gone(u.sent)
 		return false, holdfast.ErrNotHeld

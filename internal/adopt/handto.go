@@ -161,8 +161,12 @@ func move(
 	if l.FixedLease == 0 {
 		lease = l.Millis()
 	}
+	within := p.Context
+	if to.Config().CloseClient == nil { // nobody knows when its client gives a silent connection up
+		within = p.bounded()
+	}
 	var sent time.Duration
-	err = to.Once(p.Context, l.Key(), l.NotAfter(), func(ctx context.Context) error {
+	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent = to.Now()
 		held, err := renew(ctx, l, lease, h.Granted().Wire)
 		if err == nil && !held {

@@ -80,7 +80,7 @@ func ask(
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := known(ctx, client)
+	nodes := known(ctx, client, start)
 	left, answers := slices.Collect(maps.Keys(nodes)), make(chan answer, len(nodes))
 	var failed []error
 	for asked := 0; len(failed) < len(nodes); {
@@ -116,13 +116,20 @@ func ask(
 
 // known are the nodes that the client knows. If it found one that is down before one that is up, it may know none yet:
 // it asks again who they are before it sends a command with a key, which may fail.
-func known(ctx context.Context, client rueidis.Client) map[string]rueidis.Client {
+func known(ctx context.Context, client rueidis.Client, start func(func())) map[string]rueidis.Client {
 	if nodes := client.Nodes(); len(nodes) > 0 {
 		return nodes
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*patience) // the one that is sent the command may be silent
-	defer cancel()
-	_ = client.Do(ctx, client.B().Arbitrary("CLUSTER", "KEYSLOT").Keys("any").Build())
+	asked := make(chan struct{})
+	start(func() {
+		defer close(asked)
+		_ = client.Do(ctx, client.B().Arbitrary("CLUSTER", "KEYSLOT").Keys("any").Build())
+	})
+	select {
+	case <-asked:
+	case <-time.After(10 * patience): // the one that is sent the command may be silent
+	case <-ctx.Done():
+	}
 	return client.Nodes()
 }
 

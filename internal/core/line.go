@@ -20,15 +20,15 @@ import (
 // expects reports whether a call apart from the others hears when it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
 	l := a.lock
-	if a.Place == nil || l.apart() == nil {
-		return false
-	}
 	s := l.standing()
-	if s == nil || !l.Session().Subscribed(s.Channel()) {
+	if a.Place == nil || l.apart() == nil || s == nil || !l.Session().Subscribed(s.Channel()) {
 		return false
 	}
 	if a.Place.Expect(s.Channel(), a.Wire) {
 		a.Place.Calm()
+		if a.Doomed() != nil { // that was no message
+			a.Place.Wake()
+		}
 	}
 	return l.Session().Subscribed(s.Channel()) // still
 }

@@ -46,7 +46,7 @@ func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 	if h.sharded && !c.become(addr) {
 		return nil, errHandedOn
 	}
-	if node, ok := nodes[addr]; ok {
+	if node, ok := h.client.Nodes()[addr]; ok { // it may have known none before
 		c.server = addr
 		return node, nil
 	}

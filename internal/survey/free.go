@@ -16,7 +16,11 @@ func (r *Reader) Expected(ctx context.Context, kind string) (o *Object, can bool
 	case err != nil:
 		return nil, false, err
 	case o == nil && counts:
-		return NewObject(r.only, KindNumber), true, nil
+		n, err := r.client.Do(ctx, r.client.B().Exists().Key(r.only).Build()).AsInt64()
+		if n > 0 {
+			return NewObject(r.only, "something else"), false, nil
+		}
+		return NewObject(r.only, KindNumber), true, err
 	case o == nil: // it may come to be any lock
 		return NewObject(r.only, KindLock+"|"+KindRW+"|"+KindSet), true, nil
 	default:
@@ -30,6 +34,8 @@ func (r *Reader) Expected(ctx context.Context, kind string) (o *Object, can bool
 func (r *Reader) Free(
 	ctx context.Context, o *Object, kind string, seldom time.Duration,
 ) (free bool, again time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	if o.Kind == KindNumber || o.Kind == KindPermits {
 		permits := kind == "semaphore" || kind == KindPermits || kind == "" && o.Kind == KindPermits
 		o, err := r.One(ctx)

@@ -134,13 +134,13 @@ func scanPage(
 // masters returns the nodes that the client knows, except replicas and masters without slots in a cluster; and the
 // masters that it does not know, as they have failed.
 func masters(ctx context.Context, client rueidis.Client) (known map[string]rueidis.Client, failed []string, err error) {
-	known = client.Nodes()
 	if client.Mode() != rueidis.ClientModeCluster {
-		return known, nil, nil
+		return client.Nodes(), nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	slots, err := cluster.Slots(ctx, client, func(f func()) { go f() })
+	known = client.Nodes() // afterwards: it may have known none before
 	failed = slots.Without(known)
 	maps.DeleteFunc(known, func(addr string, _ rueidis.Client) bool {
 		return slots.MasterOf(addr) != "" && !slots.Has(addr, 0, wire.Slots)

@@ -3,10 +3,13 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -151,4 +154,29 @@ func TestHandOversUnderSentinelFailover(t *testing.T) {
 			require.NoError(t, kit.Granted(t, patience, waiting, "the rival").Release())
 		})
 	}
+}
+
+// A session on a client of the caller's does not know when that gives a silent connection up.
+func TestAHandOverToASilentServerIsBounded(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{p.Addr()}, DisableCache: true, Dialer: net.Dialer{Timeout: time.Second},
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	b, err := holdfast.NewSession(client, &holdfast.Options{Lease: kit.Lease, Anonymous: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(b, "warm", nil)).Release())
+	a := kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+	p.Silence()
+	took := kit.Stopwatch()
+	_, err = hold.HandTo(context.Background(), b)
+	assert.ErrorIs(t, err, holdfast.ErrNoReply)
+	assert.Less(t, took(), kit.Lease/3+time.Second)
+	p.ResumeAll()
 }

@@ -241,3 +241,70 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// A call for a permit that has come into the session meanwhile may be given up. Its hold trusts what that has left.
+func TestAnUpdateOfAPermitThatIsHandedOverIsGivenUp(t *testing.T) {
+	t.Parallel()
+	srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	to, from := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	hold, err := kit.NewExports(t, from, 1, time.Minute).Acquire(t.Context())
+	require.NoError(t, err)
+	e := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: time.Minute})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release())
+
+	answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
+	handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
+	answer.Wait(t, 1)
+	called := p.On(kit.ScriptOf(permits, "update"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.UpdateLease(ctx, hold.ID(), time.Second) }()
+	time.Sleep(100 * time.Millisecond)
+	answer.Release()
+	heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+	called.Wait(t, 1) // executed
+	cancel()
+	err = kit.Within(t, kit.LongestWait, ended, "the call")
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	called.Release()
+	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond))
+	other, errOther := semaphore.NewExpirable(from, "exports", nil).TryAcquire(t.Context())
+	require.NoError(t, errOther)
+	require.NotNil(t, other)
+	require.ErrorIs(t, heir.Err(), holdfast.ErrLost)
+}
+
+// The first copy of a call whose outcome is not known may come later than another one.
+func TestAnUpdateOfAPermitThatIsHandedOverIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	to, from := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	hold, err := kit.NewExports(t, from, 1, time.Minute).Acquire(t.Context())
+	require.NoError(t, err)
+	e := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: time.Minute})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release())
+
+	answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
+	handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
+	answer.Wait(t, 1)
+	update := p.On(kit.ScriptOf(permits, "update"), proxy.Stall, proxy.First)
+	ended := make(chan error, 1)
+	go func() { ended <- e.UpdateLease(t.Context(), hold.ID(), 12*time.Second) }()
+	update.Wait(t, 1)
+	answer.Release()
+	heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+	// the connection is found silent, and the call is repeated on another one
+	if err = kit.Within(t, kit.LongestWait, ended, "the call"); err != nil {
+		require.ErrorIs(t, err, holdfast.ErrUnknown)
+	}
+	require.NoError(t, e.UpdateLease(t.Context(), heir.ID(), time.Minute))
+	update.Release()
+	update.WaitAnswered(t, 1)
+	left, err := e.RemainingLease(t.Context(), heir.ID())
+	require.NoError(t, err)
+	require.Less(t, time.Until(heir.Deadline()), left)
+}

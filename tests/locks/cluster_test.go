@@ -2,8 +2,10 @@ package locks
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -152,23 +156,64 @@ func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
 	}
 }
 
-// A client that finds a node that is down before one that is up may know no node at first, as one of a cluster that has
-// no slots yet. A session makes it ask again.
-func TestAClientThatKnowsNoNodeYetIsMadeToAsk(t *testing.T) {
-	t.Parallel()
+// ofNoSlots starts a node of a cluster that has no slots. Its client knows no node, like one that finds a node that is
+// down before one that is up.
+func ofNoSlots(t *testing.T) (*redistest.Server, rueidis.Client) {
+	t.Helper()
 	srv := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, DisableCache: true})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	require.Empty(t, client.Nodes())
-	_, err = holdfast.NewSession(client, nil)
-	require.ErrorContains(t, err, "knows no node")
+	return srv, client
+}
 
+// addSlots gives a node all slots but one, which nobody has if it is below zero.
+func addSlots(t *testing.T, srv *redistest.Server, except int) {
+	t.Helper()
 	slots := []string{"CLUSTER", "ADDSLOTS"}
-	for i := range 16384 {
-		slots = append(slots, strconv.Itoa(i))
+	for i := range wire.Slots {
+		if i != except {
+			slots = append(slots, fmt.Sprint(i))
+		}
 	}
 	srv.Do(t, slots...)
+}
+
+func TestAClientThatKnowsNoNodeYetIsMadeToAsk(t *testing.T) {
+	t.Parallel()
+	srv, client := ofNoSlots(t)
+	_, err := holdfast.NewSession(client, nil)
+	require.ErrorContains(t, err, "knows no node")
+	addSlots(t, srv, -1)
+	_, err = survey.Overview(client, false).Walk(t.Context(), "", func([]*survey.Object) error { return nil })
+	require.NoError(t, err)
+	require.NotEmpty(t, client.Nodes())
+
+	srv, client = ofNoSlots(t)
+	addSlots(t, srv, -1)
+	s, err := holdfast.NewSession(client, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
+// The node may be silent to which the client sends what makes it ask.
+func TestAClientThatKnowsNoNodeYetDoesNotWaitForASilentOne(t *testing.T) {
+	t.Parallel()
+	well, client := ofNoSlots(t)
+	still, _ := ofNoSlots(t)
+	asked := int(wire.Slot("any"))
+	addSlots(t, well, asked)
+	still.Do(t, "CLUSTER", "ADDSLOTS", strconv.Itoa(asked))
+	still.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", "2")
+	host, port, err := net.SplitHostPort(still.Addr())
+	require.NoError(t, err)
+	well.Do(t, "CLUSTER", "MEET", host, port)
+	kit.Await(t, "all slots", func() bool {
+		return strings.Contains(well.Str(t, "CLUSTER", "INFO"), "cluster_slots_assigned:16384")
+	})
+	still.Pause()
+	defer still.Resume()
 	s, err := holdfast.NewSession(client, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -248,4 +249,37 @@ func requireEnds(t *testing.T, one, two <-chan kit.Result) (other <-chan kit.Res
 	r := kit.Within(t, time.Minute, calls, "the end of the deadlock")
 	require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
 	return calls
+}
+
+// A wake-up that a waiter of a fair lock gets while it queues up anew, because it has lost its place, is not forgotten.
+func TestADeadlockIsBrokenWhileAPlaceIsLost(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	opts := &holdfast.Options{Lease: 20 * time.Second, BreakDeadlocks: true}
+	x, y := kit.OpenKnown(t, at(srv.Addr()), opts), kit.OpenKnown(t, at(p.Addr()), opts)
+	const f, l = "fair", "plain"
+	hasF := kit.Lock(t, t.Context(), fairlock.New(x, f, nil))
+	hasL := kit.Lock(t, t.Context(), rlock.New(y, l, nil))
+	older := kit.GoLock(hasF.Context(t.Context()), rlock.New(x, l, nil).Lock)
+	time.Sleep(50 * time.Millisecond)
+	younger := kit.GoLock(hasL.Context(t.Context()), fairlock.New(y, f, nil).Lock)
+
+	told := p.On(proxy.Command("GET").With(x.ID()), proxy.HoldReply, proxy.Times(4))
+	told.Wait(t, 1)
+	srv.Do(t, "DEL", wire.FairQueue(f), wire.FairDue(f), wire.FairOurs(f), wire.FairAlive(f)) // the place is lost
+	attempt := p.On(kit.ScriptNamed("fairlock_acquire"), proxy.Stall, proxy.First)
+	srv.Do(t, "PUBLISH", wire.FairTold(f)+y.ID(), "x") // it looks
+	attempt.Wait(t, 1)
+	told.Release()
+	time.Sleep(100 * time.Millisecond) // the deadlock is found meanwhile
+	attempt.Release()
+	took := kit.Stopwatch()
+	r := kit.Within(t, kit.LongestWait, younger, "the end of the younger wait")
+	require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
+	require.Less(t, took(), 700*time.Millisecond) // it would look by itself a second later
+	require.NoError(t, hasL.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, older, "plain").Release())
+	require.NoError(t, hasF.Release())
 }

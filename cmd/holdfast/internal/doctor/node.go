@@ -39,6 +39,11 @@ func size(bytes int64) string {
 
 // reach finds the servers and learns what the other checks ask them for.
 func (d *doctor) reach(ctx context.Context) (found []finding) {
+	if d.cluster() { // first: a client may know no node until it is asked about the slots
+		ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
+		d.slots, d.slotsErr = cluster.Slots(ctx, d.client, func(f func()) { go f() })
+		cancel()
+	}
 	learning, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
 	defer cancel()
 	known := d.client.Nodes()
@@ -50,13 +55,8 @@ func (d *doctor) reach(ctx context.Context) (found []finding) {
 		wg.Go(func() { n.err = n.Learn(learning) })
 	}
 	wg.Wait()
-	if d.cluster() {
-		ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
-		defer cancel()
-		d.slots, d.slotsErr = cluster.Slots(ctx, d.client, func(f func()) { go f() })
-		for _, addr := range d.slots.Without(known) {
-			d.nodes = append(d.nodes, &node{addr: addr, err: cluster.ErrFailed})
-		}
+	for _, addr := range d.slots.Without(known) {
+		d.nodes = append(d.nodes, &node{addr: addr, err: cluster.ErrFailed})
 	}
 	slices.SortFunc(d.nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
 	for _, n := range d.nodes {

@@ -85,7 +85,7 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 		switch {
 		case err != nil:
 			return nil, err
-		case !held, syscall.Kill(o.PID, 0) == syscall.ESRCH: //nolint:errorlint // an errno
+		case !held, syscall.Kill(o.PID, 0) == syscall.ESRCH:
 		case o.Kind.covers(s.kind()) && (!s.fenced || o.Token > 0) && s.atLeast == 0:
 			return &list[i], nil
 		case short == nil:
