@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -34,7 +33,6 @@ type outer struct {
 	Owner    string `json:"owner"`
 	Token    int64  `json:"token,omitempty"`
 	Deadline string `json:"deadline"`
-	PID      int    `json:"pid"` // of the run, which may have left its lock to --at-least
 }
 
 // outers are the runs in which this one is nested, the innermost last. A value that is no list of runs is not ours.
@@ -48,7 +46,7 @@ func outers() (list []outer) {
 func newOuter(k kind, hold *holdfast.Hold) outer {
 	return outer{
 		Name: []byte(hold.Name()), Kind: k, Owner: hold.ID(), Token: hold.Token(),
-		Deadline: hold.Deadline().UTC().Format(deadlineFormat), PID: os.Getpid(),
+		Deadline: hold.Deadline().UTC().Format(deadlineFormat),
 	}
 }
 
@@ -85,7 +83,7 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 		switch {
 		case err != nil:
 			return nil, err
-		case !held, syscall.Kill(o.PID, 0) == syscall.ESRCH:
+		case !held:
 		case o.Kind.covers(s.kind()) && (!s.fenced || o.Token > 0) && s.atLeast == 0:
 			return &list[i], nil
 		case short == nil:
