@@ -80,8 +80,7 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	call := func(w script.Window) *script.Call {
 		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(l.Key())).Arg(leaseOf(d), permit).Within(w)
 	}
-	holder := func() *core.Single { return l.GrantedTo([]string{permit}).Live() } // of this session
-	h := holder()
+	h := e.granted(permit).Live()
 	if h == nil {
 		sent := l.Session().Now()
 		done, err := l.InTime(ctx, operation, call)
@@ -101,7 +100,7 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	if err != nil {
 		return l.Fail(operation, session.Stopped(ctx))
 	}
-	if holder() != h { // it has ended meanwhile, or was handed over
+	if e.granted(permit).Live() != h { // it has ended meanwhile, or was handed over
 		leave()
 		return e.updateLease(ctx, operation, permit, d)
 	}
@@ -112,6 +111,9 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	return nil
 }
 
+// granted is what this session has of a permit.
+func (e *Expirable) granted(permit string) core.Granted { return e.lock.GrantedTo([]string{permit}) }
+
 // updatedMeanwhile concerns a hold that has come into the session by a hand-over since the call was sent, whose outcome
 // is err, success or in doubt. The call is not repeated: the first copy could come after the second one, and the caller
 // may have gone.
@@ -120,7 +122,7 @@ func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err e
 	ctx, cancel := s.Within(s.Now(), s.Bound())
 	defer cancel()
 	for {
-		ours := e.lock.GrantedTo([]string{permit})
+		ours := e.granted(permit)
 		h := ours.Live()
 		if h == nil {
 			return err
@@ -130,7 +132,7 @@ func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err e
 			ours.Forsake()
 			return err
 		}
-		if e.lock.GrantedTo([]string{permit}).Live() == h {
+		if e.granted(permit).Live() == h {
 			defer leave()
 			u := update{Single: h, d: d, serves: true, sent: sent, before: h.Distrust(lease.Trust(sent, d))}
 			if err == nil {

@@ -189,6 +189,50 @@ func TestAHoldThatEndsIsNotHandedToItsOwner(t *testing.T) {
 	require.Zero(t, srv.Int(t, "EXISTS", kit.Orders))
 }
 
+// A permitMidway is a midway of a permit.
+type permitMidway struct {
+	from   *holdfast.Session
+	to     *proxy.Proxy         // between the session that gets the permit and the server
+	e      *semaphore.Expirable // of that session
+	hold   *holdfast.Hold
+	answer *proxy.Rule
+	handed <-chan kit.Result
+}
+
+// handPermitOverMidway begins to hand over a permit with a fixed lease, if it is not 0, perhaps within one session.
+func handPermitOverMidway(t *testing.T, within bool, fixed time.Duration) *permitMidway {
+	t.Helper()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	m := &permitMidway{to: proxy.Start(t, srv.Addr())}
+	to := kit.Open(t, m.to.Addr(), nil)
+	m.from = to
+	if !within {
+		m.from = kit.Open(t, srv.Addr(), nil)
+	}
+	var err error
+	m.hold, err = kit.NewExports(t, m.from, 1, fixed).Acquire(t.Context())
+	require.NoError(t, err)
+	m.e = semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
+	m.answer = m.on("renew", proxy.HoldReply)
+	m.handed = kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return m.hold.HandTo(ctx, to) })
+	m.answer.Wait(t, 1)
+	return m
+}
+
+// on sets a rule for the next call of a verb of the session that gets the permit.
+func (m *permitMidway) on(verb string, a proxy.Action) *proxy.Rule {
+	return m.to.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), verb), a, proxy.First)
+}
+
+// end lets the hand-over end.
+func (m *permitMidway) end(t *testing.T) (heir *holdfast.Hold) {
+	t.Helper()
+	m.answer.Release()
+	return kit.Granted(t, kit.LongestWait, m.handed, "the hand-over")
+}
+
 // A permit changes hands while its lease is updated, or it is given back, by its id: that concerns whoever has it then.
 func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 	t.Parallel()
@@ -211,28 +255,12 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 		for _, within := range []bool{true, false} { // one session
 			t.Run(fmt.Sprint(verb, ", within the session: ", within), func(t *testing.T) {
 				t.Parallel()
-				srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
-				kit.LoadScripts(t, srv)
-				p := proxy.Start(t, srv.Addr())
-				to := kit.Open(t, p.Addr(), nil)
-				from := to
-				if !within {
-					from = kit.Open(t, srv.Addr(), nil)
-				}
-				hold, err := kit.NewExports(t, from, 1, 0).Acquire(t.Context())
-				require.NoError(t, err)
-				e := semaphore.NewExpirable(to, "exports", nil)
-				require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
-
-				answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
-				handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
-				answer.Wait(t, 1)
-				called := p.On(kit.ScriptOf(permits, verb), proxy.HoldReply, proxy.First)
+				m := handPermitOverMidway(t, within, 0)
+				called := m.on(verb, proxy.HoldReply)
 				ended := make(chan error, 1)
-				go func() { ended <- c.call(t.Context(), e, hold.ID()) }()
+				go func() { ended <- c.call(t.Context(), m.e, m.hold.ID()) }()
 				time.Sleep(100 * time.Millisecond) // it has looked who has the permit, and waits
-				answer.Release()
-				heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+				heir := m.end(t)
 				called.Wait(t, 1)
 				called.Release()
 				require.NoError(t, kit.Within(t, kit.LongestWait, ended, "the call"))
@@ -245,32 +273,19 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 // A call for a permit that has come into the session meanwhile may be given up. Its hold trusts what that has left.
 func TestAnUpdateOfAPermitThatIsHandedOverIsGivenUp(t *testing.T) {
 	t.Parallel()
-	srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
-	to, from := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	hold, err := kit.NewExports(t, from, 1, time.Minute).Acquire(t.Context())
-	require.NoError(t, err)
-	e := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: time.Minute})
-	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release())
-
-	answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
-	handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
-	answer.Wait(t, 1)
-	called := p.On(kit.ScriptOf(permits, "update"), proxy.HoldReply, proxy.First)
+	m := handPermitOverMidway(t, false, time.Minute)
+	called := m.on("update", proxy.HoldReply)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- e.UpdateLease(ctx, hold.ID(), time.Second) }()
+	go func() { ended <- m.e.UpdateLease(ctx, m.hold.ID(), time.Second) }()
 	time.Sleep(100 * time.Millisecond)
-	answer.Release()
-	heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+	heir := m.end(t)
 	called.Wait(t, 1) // executed
 	cancel()
-	err = kit.Within(t, kit.LongestWait, ended, "the call")
-	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, ended, "the call"), holdfast.ErrUnknown)
 	called.Release()
 	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond))
-	other, errOther := semaphore.NewExpirable(from, "exports", nil).TryAcquire(t.Context())
+	other, errOther := semaphore.NewExpirable(m.from, "exports", nil).TryAcquire(t.Context())
 	require.NoError(t, errOther)
 	require.NotNil(t, other)
 	require.ErrorIs(t, heir.Err(), holdfast.ErrLost)
@@ -279,32 +294,20 @@ func TestAnUpdateOfAPermitThatIsHandedOverIsGivenUp(t *testing.T) {
 // The first copy of a call whose outcome is not known may come later than another one.
 func TestAnUpdateOfAPermitThatIsHandedOverIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	srv, permits := redistest.Start(t), kit.KindOf("semaphore expirable")
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
-	to, from := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	hold, err := kit.NewExports(t, from, 1, time.Minute).Acquire(t.Context())
-	require.NoError(t, err)
-	e := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: time.Minute})
-	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release())
-
-	answer := p.On(kit.ScriptOf(permits, "renew"), proxy.HoldReply, proxy.First)
-	handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
-	answer.Wait(t, 1)
-	update := p.On(kit.ScriptOf(permits, "update"), proxy.Stall, proxy.First)
+	m := handPermitOverMidway(t, false, time.Minute)
+	update := m.on("update", proxy.Stall)
 	ended := make(chan error, 1)
-	go func() { ended <- e.UpdateLease(t.Context(), hold.ID(), 12*time.Second) }()
+	go func() { ended <- m.e.UpdateLease(t.Context(), m.hold.ID(), 12*time.Second) }()
 	update.Wait(t, 1)
-	answer.Release()
-	heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+	heir := m.end(t)
 	// the connection is found silent, and the call is repeated on another one
-	if err = kit.Within(t, kit.LongestWait, ended, "the call"); err != nil {
+	if err := kit.Within(t, kit.LongestWait, ended, "the call"); err != nil {
 		require.ErrorIs(t, err, holdfast.ErrUnknown)
 	}
-	require.NoError(t, e.UpdateLease(t.Context(), heir.ID(), time.Minute))
+	require.NoError(t, m.e.UpdateLease(t.Context(), heir.ID(), time.Minute))
 	update.Release()
 	update.WaitAnswered(t, 1)
-	left, err := e.RemainingLease(t.Context(), heir.ID())
+	left, err := m.e.RemainingLease(t.Context(), heir.ID())
 	require.NoError(t, err)
 	require.Less(t, time.Until(heir.Deadline()), left)
 }

@@ -168,30 +168,18 @@ func ofNoSlots(t *testing.T) (*redistest.Server, rueidis.Client) {
 	return srv, client
 }
 
-// addSlots gives a node all slots but one, which nobody has if it is below zero.
-func addSlots(t *testing.T, srv *redistest.Server, except int) {
-	t.Helper()
-	slots := []string{"CLUSTER", "ADDSLOTS"}
-	for i := range wire.Slots {
-		if i != except {
-			slots = append(slots, fmt.Sprint(i))
-		}
-	}
-	srv.Do(t, slots...)
-}
-
 func TestAClientThatKnowsNoNodeYetIsMadeToAsk(t *testing.T) {
 	t.Parallel()
 	srv, client := ofNoSlots(t)
 	_, err := holdfast.NewSession(client, nil)
 	require.ErrorContains(t, err, "knows no node")
-	addSlots(t, srv, -1)
+	srv.AddSlots(t, 0, wire.Slots)
 	_, err = survey.Overview(client, false).Walk(t.Context(), "", func([]*survey.Object) error { return nil })
 	require.NoError(t, err)
 	require.NotEmpty(t, client.Nodes())
 
 	srv, client = ofNoSlots(t)
-	addSlots(t, srv, -1)
+	srv.AddSlots(t, 0, wire.Slots)
 	s, err := holdfast.NewSession(client, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
@@ -203,8 +191,9 @@ func TestAClientThatKnowsNoNodeYetDoesNotWaitForASilentOne(t *testing.T) {
 	well, client := ofNoSlots(t)
 	still, _ := ofNoSlots(t)
 	asked := int(wire.Slot("any"))
-	addSlots(t, well, asked)
-	still.Do(t, "CLUSTER", "ADDSLOTS", strconv.Itoa(asked))
+	well.AddSlots(t, 0, asked)
+	well.AddSlots(t, asked+1, wire.Slots)
+	still.AddSlots(t, asked, asked+1)
 	still.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", "2")
 	host, port, err := net.SplitHostPort(still.Addr())
 	require.NoError(t, err)

@@ -37,11 +37,7 @@ func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 	for i, n := range c.Nodes {
 		// Epochs that differ from the start spare the nodes an argument about them.
 		n.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
-		add := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is newer than Redis 6.2
-		for slot := i * clusterSlots / masters; slot < (i+1)*clusterSlots/masters; slot++ {
-			add = append(add, strconv.Itoa(slot))
-		}
-		n.Do(t, add...)
+		n.AddSlots(t, i*clusterSlots/masters, (i+1)*clusterSlots/masters)
 		for _, other := range c.Nodes[:i] {
 			n.Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port))
 		}
@@ -53,6 +49,16 @@ func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 		}
 	})
 	return c
+}
+
+// AddSlots gives a node of a cluster the slots from first to before end.
+func (s *Server) AddSlots(t testing.TB, first, end int) {
+	t.Helper()
+	add := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is newer than Redis 6.2
+	for slot := first; slot < end; slot++ {
+		add = append(add, strconv.Itoa(slot))
+	}
+	s.Do(t, add...)
 }
 
 // logNodes logs what the nodes that are up know of each other.

@@ -73,10 +73,11 @@ func (r *reporter) say(event, text string, details ...detail) {
 	}
 	name := survey.NewNamed(r.name)
 	fields := map[string]any{"event": event, "name": name.Name, "text": text}
-	for _, d := range append(details, detail{"name_base64", name.NameBase64}) {
-		if d.value != "" {
-			fields[d.key] = d.value
-		}
+	if name.NameBase64 != "" {
+		fields["name_base64"] = name.NameBase64
+	}
+	for _, d := range details {
+		fields[d.key] = d.value
 	}
 	var b strings.Builder
 	_ = cli.WriteJSON(&b, fields) // cannot fail: texts, numbers and lists of them
