@@ -194,9 +194,37 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 		stand = stand && g.stands(changes)
 	}
 	if stand || ctx.Done() == nil {
-		return r.client.DoMulti(ctx, commands...), nil
+		return r.batch(ctx, commands), nil
 	}
-	return aside(ctx, r, func(ctx context.Context) []rueidis.RedisResult {
-		return r.client.DoMulti(ctx, commands...)
-	})
+	return aside(ctx, r, func(ctx context.Context) []rueidis.RedisResult { return r.batch(ctx, commands) })
+}
+
+// batch sends commands. If a cluster's client knows no owner of one slot, it sends none of the others' commands either:
+// then those of each slot go for themselves.
+func (r *Runner) batch(ctx context.Context, commands rueidis.Commands) []rueidis.RedisResult {
+	results := r.client.DoMulti(ctx, commands...)
+	if !errors.Is(results[0].NonRedisError(), rueidis.ErrNoSlot) {
+		return results
+	}
+	slots := make(map[uint16][]int)
+	for n, command := range commands {
+		slots[command.Slot()] = append(slots[command.Slot()], n)
+	}
+	if len(slots) == 1 {
+		return results
+	}
+	var sent sync.WaitGroup
+	for _, some := range slots {
+		sent.Go(func() {
+			theirs := make(rueidis.Commands, len(some))
+			for i, n := range some {
+				theirs[i] = commands[n]
+			}
+			for i, result := range r.client.DoMulti(ctx, theirs...) {
+				results[some[i]] = result
+			}
+		})
+	}
+	sent.Wait()
+	return results
 }

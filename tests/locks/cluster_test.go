@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -245,6 +246,33 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 		require.NoError(t, r.Hold.Release())
 	}
 	still.Resume()
+}
+
+// The client sends nothing at all of a batch if it knows no owner of one of its slots. That is so from Redis 8 on while a
+// master without a replica is down, and with any version when nobody has a slot.
+func TestCloseGivesBackWhatIsOnSlotsThatHaveAnOwner(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 30 * time.Second})
+	var names []string
+	for _, n := range cluster.Nodes {
+		names = append(names, namesOn(t, cluster, n, 3)...)
+	}
+	for _, name := range names {
+		kit.Lock(t, t.Context(), rlock.New(s, name, nil))
+	}
+	lost := names[0]
+	for _, n := range cluster.Nodes {
+		n.Do(t, "CLUSTER", "DELSLOTS", strconv.Itoa(int(wire.Slot(lost))))
+	}
+	client := (*session.Session)(s).Config().Client
+	kit.Await(t, "the client to learn that nobody has the slot", func() bool {
+		return errors.Is(client.Do(t.Context(), client.B().Get().Key(lost).Build()).Error(), rueidis.ErrNoSlot)
+	})
+	require.ErrorContains(t, s.Close(), "1 of 9 releases failed")
+	for _, n := range cluster.Nodes {
+		assert.Subset(t, []string{lost}, n.Strs(t, "KEYS", "*"))
+	}
 }
 
 // The first waiter of a session for a lock of a slot hears of its release, whichever node might have told where the
