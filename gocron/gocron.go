@@ -31,7 +31,7 @@ type Elector struct {
 	term  atomic.Pointer[context.Context]
 	stop  context.CancelFunc
 	stood sync.WaitGroup
-	err   atomic.Pointer[error] // why it does not stand any more
+	err   atomic.Pointer[error] // why it does not stand
 }
 
 var (
@@ -39,23 +39,35 @@ var (
 	_ gocron.Locker  = (*Locker)(nil)
 )
 
-// NewElector stands for election in package leader under that name, from now until Close or the end of the session.
+// NewElector stands for election in package leader under that name, from now until Close or the end of the session. If
+// it is refused, it stands again after a pause of up to 10 s.
 func NewElector(s *holdfast.Session, name string) *Elector {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Elector{stop: stop}
 	e.stood.Go(func() {
-		err := leader.Run(ctx, s, name, func(ctx context.Context) error {
-			e.term.Store(&ctx)
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		e.err.Store(&err)
+		for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+			err := leader.Run(ctx, s, name, func(ctx context.Context) error {
+				e.err.Store(nil)
+				e.term.Store(&ctx)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			e.err.Store(&err)
+			if errors.Is(err, holdfast.ErrClosed) {
+				return
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
 	})
 	return e
 }
 
-// IsLeader returns nil while this process leads, and otherwise [ErrNotLeader], with the reason if it does not stand any
-// more. It reads the clock, sends nothing and does not block. A job that has begun is not stopped when the term ends:
+// IsLeader returns nil while this process leads, and otherwise [ErrNotLeader], with the reason if it does not stand.
+// It reads the clock, sends nothing and does not block. A job that has begun is not stopped when the term ends:
 // let it work with the context of [Elector.Term].
 func (e *Elector) IsLeader(context.Context) error {
 	if _, leads := e.Term(); leads {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastgocron "github.com/holdfast-go/holdfast/gocron"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/leader"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -81,6 +82,20 @@ func TestAnElectorSaysWhyItDoesNotStand(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	e.Close()
 	require.ErrorIs(t, e.IsLeader(context.Background()), holdfast.ErrClosed)
+}
+
+func TestAnElectorThatWasRefusedStandsAgain(t *testing.T) {
+	session := holdfasttest.Open(t)
+	another := latch.New(session, "billing")
+	_, err := another.TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	e := holdfastgocron.NewElector(session, "billing")
+	defer e.Close()
+	require.Eventually(t, func() bool {
+		return errors.Is(e.IsLeader(t.Context()), holdfast.ErrWrongKind)
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, another.CountDown(t.Context()))
+	awaitLeader(t, e)
 }
 
 func TestARunOfAJobIsOnOneMachine(t *testing.T) {

@@ -33,6 +33,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -77,7 +78,8 @@ func termOf(ctx context.Context) *term {
 }
 
 // Run stands for election, calls lead when this candidate leads, and returns what lead returns. Until then it waits,
-// behind all who came before it, and waits out an outage of the server.
+// behind all who came before it, and waits out an outage of the server. Where a term must be acknowledged by replicas
+// ([holdfast.Options].Acks), it stands again until enough of them have it.
 //
 // The ctx of lead ends when the term does: when it is lost, when [Resign] is called, or when Run's own ctx ends. Return
 // then. If lead returns while the term lasts, or after Run's ctx has ended, Run resigns and returns lead's error, nil
@@ -116,7 +118,7 @@ func (e *election) stand(ctx context.Context, lead func(ctx context.Context) err
 		}
 	}()
 	err = holdfast.Do(ctx, func(ctx context.Context) (*holdfast.Hold, error) {
-		hold, err := e.lock.Lock(ctx)
+		hold, err := e.elect(ctx)
 		t = &term{election: e, hold: hold}
 		return hold, err
 	}, func(held context.Context) error {
@@ -129,6 +131,22 @@ func (e *election) stand(ctx context.Context, lead func(ctx context.Context) err
 		err = led // it was resigned, which is no loss
 	}
 	return again, err
+}
+
+// elect waits until this candidate leads. It waits out that too few replicas have its term, as it does an outage.
+func (e *election) elect(ctx context.Context) (*holdfast.Hold, error) {
+	for delay := time.Duration(0); ; {
+		hold, err := e.lock.Lock(ctx)
+		if !errors.Is(err, holdfast.ErrNotAcknowledged) || ctx.Err() != nil {
+			return hold, err //nolint:wrapcheck // it says which election it is
+		}
+		if delay == 0 {
+			e.Session().Logger().Warn("holdfast: too few replicas have the leader's term: it stands again until they do",
+				"kind", "leader", "name", e.Name, "error", err)
+		}
+		delay = wait.Retry(delay)
+		_ = session.Pause(ctx, delay) // if ctx ends, Lock says so
+	}
 }
 
 // serve calls lead, and meanwhile records who leads.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,19 @@ func current(t *testing.T, s *holdfast.Session, term int64) (l leader.Leader) {
 		return l.Term == term
 	})
 	return l
+}
+
+// A replica that is away for a while is like a server that is: nobody leads meanwhile, and no candidate gives up.
+func TestACandidateStandsUntilItsTermIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	log := new(kit.Journal)
+	c := stand(t, kit.Open(t, master.Addr(), &holdfast.Options{
+		Acks: 1, AcksTimeout: 500 * time.Millisecond, Logger: log.Logger(),
+	}))
+	kit.Await(t, "a term that nobody has", func() bool { return strings.Contains(log.String(), "too few replicas") })
+	redistest.StartReplica(t, master)
+	c.leads(t)
 }
 
 func TestALeaderIsFollowedInOrder(t *testing.T) {
