@@ -65,7 +65,7 @@ func dial(o *redis.Options) func(context.Context, string, *net.Dialer, *tls.Conf
 				ctx, cancel = context.WithTimeout(ctx, d.Timeout)
 				defer cancel()
 			}
-			return own(ctx, network, addr)
+			return promptly(ctx, network, addr, own)
 		}
 	}
 	if network == "tcp" {
@@ -76,5 +76,33 @@ func dial(o *redis.Options) func(context.Context, string, *net.Dialer, *tls.Conf
 			return (&tls.Dialer{NetDialer: d, Config: c}).DialContext(ctx, network, addr)
 		}
 		return d.DialContext(ctx, network, addr)
+	}
+}
+
+// promptly dials until ctx ends, whatever the dialer does: that of go-redis, which the options of a client have, does
+// not look at ctx while it dials with TLS. A connection that is made too late is closed.
+func promptly(
+	ctx context.Context, network, addr string, dial func(ctx context.Context, network, addr string) (net.Conn, error),
+) (net.Conn, error) {
+	type end struct {
+		conn net.Conn
+		err  error
+	}
+	made := make(chan end)
+	go func() {
+		conn, err := dial(ctx, network, addr)
+		select {
+		case made <- end{conn, err}:
+		case <-ctx.Done():
+			if err == nil { // else conn may be a nil *tls.Conn
+				_ = conn.Close()
+			}
+		}
+	}()
+	select {
+	case e := <-made:
+		return e.conn, e.err
+	case <-ctx.Done():
+		return nil, &net.OpError{Op: "dial", Net: network, Err: context.Cause(ctx)}
 	}
 }

@@ -3,6 +3,8 @@ package goredis_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -145,6 +147,35 @@ func TestDialer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Same(t, near, got)
 	}
+}
+
+// The dialer in the options of a client does not look at its ctx while it dials with TLS, and returns a nil *tls.Conn if
+// it fails.
+func TestADialEndsInTimeWhateverTheDialerDoes(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	goOn := make(chan struct{})
+	for _, dialer := range []func(context.Context, string, string) (net.Conn, error){
+		func(context.Context, string, string) (net.Conn, error) {
+			<-goOn
+			return (*tls.Conn)(nil), io.ErrUnexpectedEOF
+		},
+		func(context.Context, string, string) (net.Conn, error) {
+			<-goOn
+			return near, nil
+		},
+	} {
+		option, err := goredis.ClientOption(&redis.Options{Addr: "a:1", Dialer: dialer})
+		require.NoError(t, err)
+		_, err = option.DialCtxFn(t.Context(), "a:1", &net.Dialer{Timeout: 10 * time.Millisecond}, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		dial, ok := errors.AsType[*net.OpError](err) // so that the client knows that nothing was sent
+		require.True(t, ok)
+		require.Equal(t, "dial", dial.Op)
+	}
+	close(goOn)
+	_, err := far.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
 }
 
 // A program may have no more than the client.
