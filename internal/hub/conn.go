@@ -25,7 +25,7 @@ var (
 	errHandedOn = errors.New("the node has a connection already")
 	errWorn     = errors.New("too much of the connection is unwanted")
 	errReplica  = errors.New("the node has become a replica, whose listeners nobody counts")
-	errFormer   = errors.New("another server is the master by now, as Sentinel says")
+	errFormer   = errors.New("the client does not know the server any more")
 )
 
 // A master that was down takes itself for one until it hears that another has taken over. So whether it still is one
@@ -266,8 +266,7 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
 	delay := firstRoleCheck
-	sentinel := c.hub.client.Mode() == rueidis.ClientModeSentinel
-	if c.hub.sharded || sentinel {
+	if c.hub.sharded || c.hub.client.Mode() != rueidis.ClientModeStandalone {
 		check = time.After(delay)
 	}
 	for {
@@ -311,9 +310,9 @@ func (c *conn) serve(ctx context.Context) error {
 		case <-check:
 			check = nil
 			switch {
-			case sentinel && c.isFormer():
+			case !c.hub.sharded && c.isFormer():
 				return errFormer
-			case sentinel: // it may name another one at any time
+			case !c.hub.sharded: // the client may learn of others at any time
 			case c.isReplica(ctx):
 				return errReplica
 			default:

@@ -61,11 +61,12 @@ func (c *conn) isReplica(ctx context.Context) bool {
 	return ok && cluster.IsReplica(ctx, node, c.addr)
 }
 
-// isFormer reports whether the client, which finds its master by Sentinel, uses another one by now. Nobody ends the
-// connection to one that is only cut off from Sentinel.
+// isFormer reports whether the client knows others by now, but not the server of the connection: Sentinel has named
+// another master, or it has left the cluster. Nobody ends the connection to one that is only cut off from them.
 func (c *conn) isFormer() bool {
-	_, ok := c.hub.client.Nodes()[c.server]
-	return !ok && c.server != ""
+	nodes := c.hub.client.Nodes()
+	_, ok := nodes[c.server]
+	return !ok && len(nodes) > 0 && c.server != ""
 }
 
 // become makes c, which has no address and so no subscriptions, the connection of a node. If

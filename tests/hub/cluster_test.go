@@ -3,6 +3,7 @@ package hub
 import (
 	"bytes"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -314,5 +315,33 @@ func TestPlainMessagesOfAClusterAreHeardFromEveryNode(t *testing.T) {
 	home.Stop()
 	r.each(func(_ *redistest.Server, e *ear) {
 		kit.Await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
+	})
+}
+
+// A node that has left the cluster hears none of its messages, and nobody ends the connections to it.
+func TestPlainMessagesAreNotAwaitedAtANodeThatHasLeft(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, false)
+	var gone *redistest.Server
+	var rest []*redistest.Server
+	for _, node := range r.Nodes {
+		if len(node.Strs(t, "PUBSUB", "CHANNELS")) > 0 {
+			gone = node
+		} else {
+			rest = append(rest, node)
+		}
+	}
+	require.Len(t, rest, 2)
+	id := gone.Str(t, "CLUSTER", "MYID")
+	for _, node := range rest {
+		node.Do(t, "CLUSTER", "FORGET", id)
+	}
+	gone.Do(t, "CLUSTER", "RESET", "SOFT")
+	r.each(func(_ *redistest.Server, e *ear) {
+		e.hears(t, "a message", func() {
+			kit.Await(t, "a subscriber of "+e.channel, func() bool {
+				return slices.ContainsFunc(rest, func(n *redistest.Server) bool { return n.Int(t, "PUBLISH", e.channel, "0") > 0 })
+			})
+		})
 	})
 }

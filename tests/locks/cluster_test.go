@@ -248,8 +248,8 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	still.Resume()
 }
 
-// The client sends nothing at all of a batch if it knows no owner of one of its slots. That is so from Redis 8 on while a
-// master without a replica is down, and with any version when nobody has a slot.
+// The client sends nothing at all of a batch if it knows no owner of one of its slots. That is so from Redis 8 on while
+// a master without a replica is down, and with any version when nobody has a slot.
 func TestCloseGivesBackWhatIsOnSlotsThatHaveAnOwner(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
