@@ -149,8 +149,8 @@ func TestDialer(t *testing.T) {
 	}
 }
 
-// The dialer in the options of a client does not look at its ctx while it dials with TLS, and returns a nil *tls.Conn if
-// it fails.
+// The dialer in the options of a client does not look at its ctx while it dials with TLS, and returns a nil *tls.Conn
+// if it fails.
 func TestADialEndsInTimeWhateverTheDialerDoes(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
