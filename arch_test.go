@@ -95,8 +95,8 @@ var mayImport = map[string][]string{
 	},
 	"latch": {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {
-		".", "internal/core", "internal/kind", "internal/lease", "internal/owner", "internal/script", "internal/session",
-		"internal/wait", "internal/wire",
+		".", "internal/adopt", "internal/core", "internal/kind", "internal/lease", "internal/owner", "internal/script",
+		"internal/session", "internal/wait", "internal/wire",
 	},
 	"multilock": {".", "internal/core", "internal/several", "internal/session"},
 	"rwlock": {

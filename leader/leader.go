@@ -141,7 +141,7 @@ func (e *election) elect(ctx context.Context) (*holdfast.Hold, error) {
 			return hold, err //nolint:wrapcheck // it says which election it is
 		}
 		if delay == 0 {
-			e.Session().Logger().Warn("holdfast: too few replicas have the leader's term: it stands again until they do",
+			e.Session().Logger().Warn("holdfast: too few replicas have the term of a leader, who stands again until they do",
 				"kind", "leader", "name", e.Name, "error", err)
 		}
 		delay = wait.Retry(delay)

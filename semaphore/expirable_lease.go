@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -86,7 +87,9 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 		done, err := l.InTime(ctx, operation, call)
 		switch {
 		case done || errors.Is(err, holdfast.ErrUnknown):
-			return e.updatedMeanwhile(permit, d, sent, err)
+			meanwhile := func() error { return e.updatedMeanwhile(permit, d, sent, err) }
+			adopt.ArrivalsOf(l.Session()).Then([]string{permit}, func() { _ = meanwhile() })
+			return meanwhile()
 		case err == nil:
 			return l.Fail(operation, holdfast.ErrNotHeld)
 		}

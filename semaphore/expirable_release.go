@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adopt"
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -66,13 +68,19 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 	})
 	switch {
 	case err == nil || errors.Is(err, holdfast.ErrNotHeld) && len(permits) == 1:
-		ours.Lose()                      // also those that a doubt has ended
-		e.lock.GrantedTo(permits).Lose() // handed over meanwhile; no permit's id is used again
+		ours.Lose()                                           // also those that a doubt has ended
+		e.allOf(permits, func(gs core.Granted) { gs.Lose() }) // no permit's id is used again
 	case doubtful:
-		e.lock.GrantedTo(permits).Doubt()
+		e.allOf(permits, func(gs core.Granted) { gs.Doubt() })
 		ours.Owe()
 	}
 	return err
+}
+
+// allOf calls do for what this session has of permits, also of those that are being handed to it.
+func (e *Expirable) allOf(permits []string, do func(gs core.Granted)) {
+	adopt.ArrivalsOf(e.lock.Session()).Then(permits, func() { do(e.lock.GrantedTo(permits)) })
+	do(e.lock.GrantedTo(permits))
 }
 
 // readRelease reads the reply of a call that gives permits back.

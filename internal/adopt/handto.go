@@ -133,6 +133,9 @@ func move(
 	if claims.Have(h) { // the two turns would be one
 		return nil, nil, cmp.Or(h.Err(), session.ErrAlreadyHeld)
 	}
+	if h.Of().Wires.Ownerless { // so anybody may release it
+		defer ArrivalsOf(to).expect(h.Granted().Wire)()
+	}
 	defer p.stop()
 	leave, err := claims.Enter(over)
 	if err != nil {

@@ -270,6 +270,46 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 	}
 }
 
+// The answer to a call for a permit may come right behind that to the renewal by which the permit is handed over,
+// before its hold is there.
+func TestACallForAPermitThatIsHandedOverEndsBeforeTheHoldIsThere(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	to, from := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	const tries = 100
+	ours := kit.NewExports(t, from, tries, time.Minute)
+	e := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: time.Minute})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release())
+	for i := range tries {
+		verb, call := "release", func(id string) error { return e.Release(t.Context(), id) }
+		if i%2 == 0 {
+			verb, call = "update", func(id string) error { return e.UpdateLease(t.Context(), id, 5*time.Second) }
+		}
+		hold, err := ours.Acquire(t.Context())
+		require.NoError(t, err)
+		m := &permitMidway{to: p}
+		m.answer = m.on("renew", proxy.HoldReply)
+		m.handed = kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
+		m.answer.Wait(t, 1)
+		called, ended := m.on(verb, proxy.Pass), make(chan error, 1)
+		go func() { ended <- call(hold.ID()) }()
+		called.Wait(t, 1)
+		time.Sleep(time.Millisecond) // the server has answered
+		heir := m.end(t)
+		require.NoError(t, kit.Within(t, kit.LongestWait, ended, "the call"))
+		if verb == "release" {
+			require.ErrorIs(t, heir.Err(), holdfast.ErrLost)
+		} else {
+			require.LessOrEqual(t, time.Until(heir.Deadline()), 5*time.Second)
+			require.NoError(t, heir.Release())
+		}
+		m.answer.Remove()
+		called.Remove()
+	}
+}
+
 // A call for a permit that has come into the session meanwhile may be given up. Its hold trusts what that has left.
 func TestAnUpdateOfAPermitThatIsHandedOverIsGivenUp(t *testing.T) {
 	t.Parallel()
