@@ -38,9 +38,9 @@ func (m Map) MasterOf(replica string) string {
 	return ""
 }
 
-// ErrFailed is the error for a master that the others take for failed: to servers from version 8 on, the client has no
-// connection then.
-var ErrFailed = errors.New("the cluster takes it for failed")
+// ErrFailed is the error for a master that the client does not know: servers from version 8 on do not name those that
+// they take for failed. It may also have joined since the client asked.
+var ErrFailed = errors.New("the cluster takes it for failed, or it has just joined")
 
 // Without are the masters that are not among the nodes that a client knows.
 func (m Map) Without(known map[string]rueidis.Client) (masters []string) {

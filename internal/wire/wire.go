@@ -223,16 +223,19 @@ func CheckName(name string) error {
 	return nil
 }
 
+// ErrSlot is what is wrong with a name that a cluster cannot serve.
+var ErrSlot = errors.New("cannot be used in a cluster")
+
 // CheckSlot says why a cluster cannot serve the name: the keys that Redisson makes of it, and the
 // channel, would not share a slot, for Redis or for Redisson, whose rule differs for some names.
 func CheckSlot(name, channel string) error {
 	if tag := hashTag(name); tag != hashTag(Prefix("word", name)) || tag != hashTag(Suffix(name, "word")) ||
 		tag != hashTag(channel) {
-		return fmt.Errorf("name %q cannot be used in a cluster: its braces put its keys in different slots", name)
+		return fmt.Errorf("name %q %w: its braces put its keys in different slots", name, ErrSlot)
 	}
 	// Redisson takes the first '}' of the name, Redis the first one behind the '{'.
 	if open := strings.IndexByte(name, '{'); open >= 0 && strings.IndexByte(name, '}') < open {
-		return fmt.Errorf("name %q cannot be used in a cluster: Redisson would look for it in another slot", name)
+		return fmt.Errorf("name %q %w: Redisson would look for it in another slot", name, ErrSlot)
 	}
 	return nil
 }

@@ -165,6 +165,11 @@ func TestRunOnACluster(t *testing.T) {
 		require.Equal(t, "ran\n", r.stdout, r.stderr)
 		require.Equal(t, 0, r.code)
 	}
+	for _, args := range [][]string{{"run", "a}b", "--", "true"}, {"lead", "a}b", "--", "true"}, {"ask", "a}b"}} {
+		r := run(t, nil, env, args...)
+		require.Equal(t, 64, r.code, r.stderr)
+		require.Contains(t, r.stderr, "cannot be used in a cluster")
+	}
 }
 
 func TestRunWithSentinels(t *testing.T) {

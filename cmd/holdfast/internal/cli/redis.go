@@ -91,7 +91,7 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 	}
 	opt.Username = cmp.Or(os.Getenv(EnvUser), opt.Username)
 	opt.Password = cmp.Or(os.Getenv(EnvPassword), opt.Password)
-	opt.ClientName = "holdfast"
+	opt.ClientName, opt.ClusterOption.ShardsRefreshInterval = "holdfast", 10*time.Second
 	opt.PipelineMultiplex, opt.AlwaysPipelining, opt.DisableCache = -1, true, true // one connection, as a session has it
 	return opt, r.secure(&opt)
 }

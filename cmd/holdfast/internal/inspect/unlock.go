@@ -163,7 +163,7 @@ func ask(ctx context.Context, client rueidis.Client, name string) error {
 	cli.OutliveReaders()
 	holders, err := rlock.New(s, name, nil).Ask(ctx) // locks of all kinds are asked in the same way
 	switch {
-	case errors.Is(err, holdfast.ErrWrongKind):
+	case errors.Is(err, holdfast.ErrWrongKind), errors.Is(err, wire.ErrSlot):
 		return cli.Exit(cli.ExitUsage, err)
 	case err != nil:
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // run takes the lock, runs the command and releases the lock.
@@ -202,7 +203,7 @@ func (s *settings) failure(err error) error {
 	}
 	code := cli.ExitUnavailable
 	switch {
-	case errors.Is(err, holdfast.ErrWrongKind):
+	case errors.Is(err, holdfast.ErrWrongKind), errors.Is(err, wire.ErrSlot):
 		code = cli.ExitUsage
 	case errors.Is(err, holdfast.ErrUnknown):
 		code = cli.ExitTempFail
