@@ -72,9 +72,10 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 
 // Guard runs commands on the server, one after the other, if the server has the hold, in the same step: nobody else can
 // have the lock in between, however long this process has been stopped before they are sent. It blocks until the server
-// replies or ctx ends. The commands are built with B() of any client of the same kind; they are not recycled. Replies
-// are those that a script gets: maps are arrays, doubles are texts. Guard without commands asks whether the server has
-// the hold.
+// replies or ctx ends; after an acquisition whose reply was lost, it first waits until no copy of that can be executed
+// any more, for at most a third of the lease. The commands are built with B() of any client of the same kind; they are
+// not recycled. Replies are those that a script gets: maps are arrays, doubles are texts. Guard without commands asks
+// whether the server has the hold.
 //
 // If the hold has ended already, nothing is sent, and the error is what [Hold.Err] says. If the server does not have
 // the hold, nothing is executed and the hold is lost: the error matches [ErrLost]. After a command that fails no other

@@ -20,7 +20,8 @@ import (
 type arrival struct {
 	session.Retries
 	party   *Party
-	at      int64       // the generation; 0: it joins
+	round   *round
+	at      int64       // its generation, as of the last look; 0: it joins
 	absent  bool        // the party has certainly not arrived there, as of the last reply
 	place   *wait.Place // where it waits
 	silence func()      // ends that it listens; nil: it does not
@@ -118,6 +119,7 @@ func (a *arrival) arrive(ctx context.Context) (left time.Duration, err error) {
 		return 0, err
 	}
 	p.mu.Lock()
+	a.at = a.round.at
 	known, first := p.known, p.sent < a.at
 	p.mu.Unlock()
 	c := b.arrive(permit, a.at, known)
@@ -149,22 +151,23 @@ func (p *Party) learn(a *arrival, now state) error {
 	if now.gen >= p.known.gen {
 		p.known = now
 	}
-	switch {
+	switch r := a.round; {
 	case a.at == 0: // it has joined
-		p.next = now.gen
+		r.at = now.gen
 		return nil
+	case r.over: // as another call of the party was told
+		a.at = r.at
+	case r.at != a.at: // another call has found the last case
+		return errAnew
 	case a.at == now.gen:
 		return holdfast.ErrBusy
 	case a.at == now.tripped && !a.absent:
-		p.next, p.passed = max(p.next, a.at+1), max(p.passed, a.at)
-		return nil
-	case a.at == p.broken: // as another call of the party was told
-	case a.at <= p.passed: // likewise
-		return nil
+		r.over, p.round = true, &round{at: a.at + 1}
 	case a.at <= now.tripped: // it joined while the server had forgotten how far the barrier was
-		a.at, p.next = now.gen, now.gen
+		r.at = now.gen
 		return errAnew
+	default:
+		r.over, r.err, p.round = true, fmt.Errorf("generation %d: %w", a.at, ErrBroken), &round{at: max(now.gen, a.at)}
 	}
-	p.next, p.broken = max(p.next, now.gen), max(p.broken, a.at)
-	return fmt.Errorf("generation %d: %w", a.at, ErrBroken)
+	return a.round.err
 }

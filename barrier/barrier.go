@@ -40,6 +40,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/guard"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -93,18 +95,23 @@ func (b *Barrier) Name() string { return b.object.Name }
 // [Barrier.Delete]. A party that joins later takes part in the generation that is waited for; where all places had been
 // taken before, with [Options].Breaks, it is there in place of one that is gone, and breaks it.
 //
-// It costs three calls to the server.
+// It costs three calls to the server. If the reply to one was lost, it may take a third of the lease longer.
 func (b *Barrier) Join(ctx context.Context) (*Party, error) {
 	const operation = "join"
 	if err := b.object.Mistake(operation); err != nil {
 		return nil, err
 	}
 	hold, err := b.take(ctx)
+	if err == nil { // else a late copy of an arrival might be executed behind a late copy of the acquisition
+		if err = guard.Settle(ctx, (*core.Hold)(hold).Inside().(*core.Single)); err != nil {
+			_ = hold.Release()
+		}
+	}
 	if err != nil {
 		return nil, b.object.Fail(operation, err)
 	}
-	p := &Party{Hold: hold, barrier: b}
-	if _, err := p.call(ctx, operation, &arrival{party: p}); err != nil {
+	p := &Party{Hold: hold, barrier: b, round: new(round)}
+	if _, err := p.call(ctx, operation, &arrival{party: p, round: p.round}); err != nil {
 		_ = p.Release()
 		return nil, err
 	}
@@ -204,12 +211,17 @@ type Party struct {
 	*holdfast.Hold
 	barrier *Barrier
 
-	mu     sync.Mutex // guards the rest
-	next   int64      // the generation that the next call waits for; 0: it has not joined yet
-	passed int64      // the last one that has tripped for it
-	broken int64      // the last one that was broken for it
-	sent   int64      // the last one at which it may have arrived
-	known  state      // as of the last reply
+	mu    sync.Mutex // guards the rest, and what is in rounds
+	round *round     // that the next call waits for
+	sent  int64      // the last generation at which it may have arrived
+	known state      // as of the last reply
+}
+
+// A round is a generation that a party waits for, perhaps by several calls, which are all told the same.
+type round struct {
+	at   int64 // the generation; 0: the party has not joined yet
+	over bool
+	err  error // nil: it has tripped
 }
 
 // Await arrives at the party's next generation, and waits until that trips: until all parties have arrived, or those
@@ -226,7 +238,7 @@ type Party struct {
 // takes until then. Two calls at the same time wait for the same generation.
 func (p *Party) Await(ctx context.Context) (generation int64, err error) {
 	p.mu.Lock()
-	a := &arrival{party: p, at: p.next}
+	a := &arrival{party: p, round: p.round, at: p.round.at}
 	p.mu.Unlock()
 	return p.call(ctx, "await", a)
 }

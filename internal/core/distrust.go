@@ -7,8 +7,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// A call that may make a lease shorter takes trust away before it is sent, and gives back what is true afterwards.
-
 // Live is a hold that the session has; nil if it has none.
 func (gs Granted) Live() *Single {
 	for _, g := range gs.grants {
@@ -25,7 +23,8 @@ func (h *Single) Enter(ctx context.Context) (leave func(), err error) {
 	return c.Leave, c.Enter(ctx)
 }
 
-// Distrust makes the hold trusted at most until then, whatever else is under way. It returns the trust from before.
+// Distrust makes the hold trusted at most until then, whatever else is under way, before a call is sent that may make
+// its lease shorter. It returns the trust from before.
 func (h *Single) Distrust(until time.Duration) (before owner.Belief) {
 	g := h.grant
 	g.claim.Lock()

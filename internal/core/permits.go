@@ -5,10 +5,7 @@ import (
 	"time"
 )
 
-// Permits are the holds of a [Lock] that has no owners. Each is known on the server by an id of its
-// own, by which anybody may give it back.
-
-// Acquire waits for n permits for at most limit, or until ctx ends: all of them, or none.
+// Acquire waits for n permits of a lock that has no owners for at most limit, or until ctx ends: all of them, or none.
 func (l *Lock) Acquire(ctx context.Context, operation string, n int, limit time.Duration) ([]*Hold, error) {
 	a := newAcquisition()
 	if n > 1 {

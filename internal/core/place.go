@@ -12,8 +12,7 @@ func (a *acquisition) placed(stands bool) {
 	switch {
 	case a.lock.lined:
 		a.waits(stands && a.answer.place() >= 0)
-	case !stands:
-	default:
+	case stands:
 		a.answer.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.answer.moved.stood}
 		a.hears = a.answer.others()
 		a.Waits(a.answer.Sent)

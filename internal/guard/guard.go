@@ -157,7 +157,7 @@ func (g *guarded) run(
 		return nil, g.fail(session.ErrClosed)
 	}
 	defer of.Leave()
-	told, err := g.hold.Guarding()
+	told, err := guarding(ctx, g.hold)
 	if err != nil {
 		return nil, g.fail(err)
 	}
@@ -175,6 +175,28 @@ func (g *guarded) run(
 		return nil, g.fail(session.Explain(ctx, err))
 	}
 	return replies, nil
+}
+
+// guarding is Guarding of the hold, as soon as that is not early any more.
+func guarding(ctx context.Context, h *core.Single) (told func(known, holds bool), err error) {
+	for {
+		told, early, err := h.Guarding()
+		if early <= 0 {
+			return told, err
+		}
+		if session.Pause(h.Context(ctx), early) != nil && ctx.Err() != nil {
+			return nil, session.Stopped(ctx)
+		}
+	}
+}
+
+// Settle waits until calls may be sent that the server executes only if it has the hold.
+func Settle(ctx context.Context, h *core.Single) error {
+	told, err := guarding(ctx, h)
+	if err == nil {
+		told(true, true)
+	}
+	return err
 }
 
 // refused is the error that is a reply of a command or of a user's script, nil if it is none.

@@ -224,5 +224,8 @@ func (g *Grant[G, H]) SetCorrecting(correcting bool) (changed bool) {
 	return changed
 }
 
+// Copies is until when copies of its acquisition may be executed.
+func (g *Grant[G, H]) Copies() time.Duration { return g.besides().copies }
+
 // Guarding counts calls in and out that the server executes only if it has the wire owner.
 func (g *Grant[G, H]) Guarding(calls int) { g.setRare().guarding += calls }

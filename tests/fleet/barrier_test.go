@@ -422,6 +422,11 @@ func TestALateCallArrivesAtNoLaterGeneration(t *testing.T) {
 				other = join(t, kit.Open(t, srv.Addr(), nil), 2, opts)
 			}
 			requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), p), goAwait(t.Context(), other))
+			if opts != nil {
+				third := arrives(t, srv, p, 1)
+				require.NoError(t, other.Release())
+				requireBroken(t, kit.LongestWait, third)
+			}
 			close(sent)
 			if opts == nil {
 				requirePassed(t, kit.LongestWait, 1, call)
@@ -431,6 +436,21 @@ func TestALateCallArrivesAtNoLaterGeneration(t *testing.T) {
 			require.Equal(t, "0", srv.Do(t, "HGET", stagesState, "arrived"))
 		})
 	}
+}
+
+// A late copy of an acquisition brings a party back that has left, and a late copy of its arrival could be executed
+// then. So it does not arrive before no copy of the acquisition can be executed any more.
+func TestAPartyDoesNotArriveWhileItsAcquisitionMayComeAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 9 * time.Second})
+	require.NoError(t, join(t, s, 2, nil).Release()) // the session knows the server's clock
+	proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "acquire"), proxy.DropReply, proxy.First)
+	began := time.Now()
+	join(t, s, 2, nil)
+	require.Greater(t, time.Since(began), 2900*time.Millisecond)
 }
 
 // one returns what comes first.

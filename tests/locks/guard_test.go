@@ -310,6 +310,55 @@ func TestALateGuardIsExecutedForNobodyElse(t *testing.T) {
 	require.NoError(t, second.Release())
 }
 
+// A late copy of the acquisition brings the wire owner back, after the hold was released.
+func TestALateGuardIsNotExecutedBehindALateAcquisition(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	client := kit.NewClient(t, srv.Addr())
+	l := rlock.New(s, "x", &rlock.Options{FixedLease: 30 * time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the session knows the server's clock
+
+	acquire := proxied.On(kit.ScriptNamed("rlock_acquire"), proxy.Stall, proxy.First)
+	hold := kit.Lock(t, t.Context(), l) // over a new connection, when the client has given up the old one
+	guard := proxied.On(kit.ScriptNamed("guard_commands"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.Error(t, kit.ErrorOf(hold.Guard(ctx, client.B().Set().Key("stock").Value("late").Build())))
+	require.NoError(t, hold.Release())
+	other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
+	require.NoError(t, kit.ErrorOf(other.Guard(t.Context(), client.B().Set().Key("stock").Value("second").Build())))
+	require.NoError(t, other.Release())
+
+	acquire.Release()
+	acquire.WaitAnswered(t, 1)
+	if guard.Matched() > 0 {
+		guard.Release()
+		guard.WaitAnswered(t, 1)
+	}
+	require.Equal(t, "second", srv.Str(t, "GET", "stock"))
+}
+
+// While copies of the acquisition may come, a guard waits, and is then executed.
+func TestAGuardBehindAnAcquisitionWhoseReplyWasLostWaits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second})
+	client := kit.NewClient(t, srv.Addr())
+	l := rlock.New(s, "x", nil)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	sent := time.Now()
+	proxied.On(kit.ScriptNamed("rlock_acquire"), proxy.DropReply, proxy.First)
+	hold := kit.Lock(t, t.Context(), l)
+	require.NoError(t, kit.ErrorOf(hold.Guard(t.Context(), client.B().Set().Key("stock").Value("1").Build())))
+	require.Greater(t, time.Since(sent), 1900*time.Millisecond)
+	require.NoError(t, hold.Release())
+}
+
 // A guard that was answered keeps nobody from handing the lock over.
 func TestAGuardedLockIsHandedOver(t *testing.T) {
 	t.Parallel()
