@@ -122,7 +122,7 @@ func (t *Teller) pause() bool {
 }
 
 // tell writes the key. Nobody depends on it: a failure is left to the next time.
-func (t *Teller) tell() {
+func (t *Teller) tell() error {
 	s := &t.session
 	ctx, cancel := context.WithTimeout(t.ctx, s.Lease/6)
 	defer cancel()
@@ -136,6 +136,7 @@ func (t *Teller) tell() {
 		t.due = lease.Add(s.Now(), time.Hour) // not a command each time for nothing
 		s.Logger.Info("holdfast: the server is not told which process this session is", "error", err)
 	}
+	return err
 }
 
 // End makes the server forget the session, if it was told of it. After an error the key may be there until it expires.

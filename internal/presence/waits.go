@@ -172,7 +172,9 @@ func (t *Teller) tellMore() {
 	if len(t.said.Waits) > 0 {
 		t.said.Count++
 	}
-	t.tell()
+	if t.tell() != nil && len(t.said.Waits) > 0 {
+		t.said.Count-- // what is told next was found out after the last report was there
+	}
 	if t.session.Breaks && len(t.said.Waits) > 0 {
 		ctx, cancel := context.WithTimeout(t.ctx, t.session.Lease/6) // however long the others took
 		defer cancel()

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -193,6 +194,30 @@ func TestAServerWithoutMemoryOnceKeepsNoDeadlockFromBeingBroken(t *testing.T) {
 	two := kit.GoLock(second.Context(ctx), a.Lock)
 	r := kit.Within(t, 15*time.Second, kit.AnyOf(one, two), "the end of the deadlock")
 	require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
+}
+
+// Two reports that came after another one were found out one after the other. So those that did not come do not count.
+func TestOnlyReportsOfWaitsThatCameAreCounted(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: 20 * time.Second, BreakDeadlocks: true})
+	kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "b", nil))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "a", nil))
+	kit.GoLock(hold.Context(t.Context()), rlock.New(s, "b", nil).Lock)
+	told := func() (n int64) {
+		var said struct{ Told int64 }
+		_ = json.Unmarshal([]byte(srv.Str(t, "GET", wire.SessionKey(hold.ID()[:36]))), &said)
+		return said.Told
+	}
+	kit.Await(t, "a report", func() bool { return told() > 0 })
+	lost := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Answer("-OOM command not allowed"), proxy.EveryTime)
+	lost.Wait(t, 3)
+	lost.Remove()
+	before := told()
+	kit.Await(t, "another report", func() bool { return told() > before })
+	count := told()
+	require.LessOrEqual(t, count, srv.CommandStats(t)["set"])
 }
 
 // A deadlock is broken however many calls of the session have waited for longer, which wait behind it.
