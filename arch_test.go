@@ -88,10 +88,12 @@ var mayImport = map[string][]string{
 	},
 	"once": {".", "rlock"},
 	"leader": {
-		".", "fairlock", "internal/presence", "internal/script", "internal/session", "internal/wait", "internal/wire",
+		".", "fairlock", "internal/presence", "internal/refusal", "internal/script", "internal/session", "internal/wait",
+		"internal/wire",
 	},
 	"barrier": {
-		".", "internal/script", "internal/session", "internal/wait", "internal/wire", "semaphore",
+		".", "internal/core", "internal/guard", "internal/script", "internal/session", "internal/wait", "internal/wire",
+		"semaphore",
 	},
 	"latch": {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {

@@ -46,8 +46,8 @@ func NewElector(s *holdfast.Session, name string) *Elector {
 	e := &Elector{stop: stop}
 	e.stood.Go(func() {
 		for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+			e.err.Store(nil)
 			err := leader.Run(ctx, s, name, func(ctx context.Context) error {
-				e.err.Store(nil)
 				e.term.Store(&ctx)
 				<-ctx.Done()
 				return ctx.Err()

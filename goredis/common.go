@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -103,6 +104,6 @@ func promptly(
 	case e := <-made:
 		return e.conn, e.err
 	case <-ctx.Done():
-		return nil, &net.OpError{Op: "dial", Net: network, Err: context.Cause(ctx)}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", addr, context.Cause(ctx))}
 	}
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -137,7 +138,9 @@ func (e *election) stand(ctx context.Context, lead func(ctx context.Context) err
 func (e *election) elect(ctx context.Context) (*holdfast.Hold, error) {
 	for delay := time.Duration(0); ; {
 		hold, err := e.lock.Lock(ctx)
-		if !errors.Is(err, holdfast.ErrNotAcknowledged) || ctx.Err() != nil {
+		short, ok := errors.AsType[*holdfast.NotAcknowledgedError](err)
+		returning := delay > 0 && errors.Is(err, holdfast.ErrAlreadyHeld) // the last one is still being given back
+		if !returning && (!ok || refusal.Is(short.Err)) {
 			return hold, err //nolint:wrapcheck // it says which election it is
 		}
 		if delay == 0 {

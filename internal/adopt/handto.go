@@ -133,9 +133,8 @@ func move(
 	if claims.Have(h) { // the two turns would be one
 		return nil, nil, cmp.Or(h.Err(), session.ErrAlreadyHeld)
 	}
-	if h.Of().Wires.Ownerless { // so anybody may release it
-		defer ArrivalsOf(to).expect(h.Granted().Wire)()
-	}
+	arrived := func() {}
+	defer func() { arrived() }() // without the turns
 	defer p.stop()
 	leave, err := claims.Enter(over)
 	if err != nil {
@@ -167,6 +166,9 @@ func move(
 	within := p.Context
 	if to.Config().CloseClient == nil { // nobody knows when its client gives a silent connection up
 		within = p.bounded()
+	}
+	if l.Wires.Ownerless { // so anybody may release it
+		arrived = ArrivalsOf(to).expect(h.Granted().Wire)
 	}
 	var sent time.Duration
 	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -199,6 +200,9 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 	return aside(ctx, r, func(ctx context.Context) []rueidis.RedisResult { return r.batch(ctx, commands) })
 }
 
+// batchesAtOnce is how many batches of a server are sent at a time: a fraction of the client's ring, which others need.
+const batchesAtOnce = 64
+
 // batch sends commands. If a cluster's client knows no owner of one slot, it sends none of the others' commands either:
 // then those of each slot go for themselves.
 func (r *Runner) batch(ctx context.Context, commands rueidis.Commands) []rueidis.RedisResult {
@@ -213,9 +217,10 @@ func (r *Runner) batch(ctx context.Context, commands rueidis.Commands) []rueidis
 	if len(slots) == 1 {
 		return results
 	}
-	var sent sync.WaitGroup
+	var sending errgroup.Group
+	sending.SetLimit(batchesAtOnce)
 	for _, some := range slots {
-		sent.Go(func() {
+		sending.Go(func() error {
 			theirs := make(rueidis.Commands, len(some))
 			for i, n := range some {
 				theirs[i] = commands[n]
@@ -223,8 +228,9 @@ func (r *Runner) batch(ctx context.Context, commands rueidis.Commands) []rueidis
 			for i, result := range r.client.DoMulti(ctx, theirs...) {
 				results[some[i]] = result
 			}
+			return nil
 		})
 	}
-	sent.Wait()
+	_ = sending.Wait()
 	return results
 }

@@ -105,6 +105,17 @@ func TestACandidateStandsUntilItsTermIsAcknowledged(t *testing.T) {
 	c.leads(t)
 }
 
+func TestACandidateThatMayNotAskReplicasIsToldSo(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), &holdfast.Options{Acks: 1, AcksTimeout: 5 * time.Second})
+	master.Do(t, "ACL", "SETUSER", "default", "-wait")
+	err := kit.Within(t, kit.LongestWait, stand(t, s).ended, "the refusal")
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+	require.ErrorContains(t, err, "NOPERM")
+}
+
 func TestALeaderIsFollowedInOrder(t *testing.T) {
 	t.Parallel()
 	for name, start := range kit.EitherServer {
