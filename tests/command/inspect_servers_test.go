@@ -78,6 +78,7 @@ func highWater(pid int) (kilobytes int) {
 }
 
 func TestLsAHundredThousandNamesInBoundedMemory(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux reports the peak memory in /proc")
 	}

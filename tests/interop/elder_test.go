@@ -262,9 +262,10 @@ func TestOldAndNewVersionsShareALock(t *testing.T) {
 				var taking sync.WaitGroup
 				contenders := contend(t, kind, redistest.Start(t), c.old, c.younger)
 				had := make([]int, len(contenders))
-				const enough = 100 // in four times as long at most, on a machine that stands still at times
+				const enough = 100 // in longer than that if need be, on a machine that stands still at times
 				var all atomic.Int64
-				end, last := time.Now().Add(raceLength/2), time.Now().Add(2*raceLength)
+				length := time.Duration(kit.Stressed(500, 1000)) * time.Millisecond
+				end, last := time.Now().Add(length), time.Now().Add(2*raceLength)
 				goesOn := func() bool {
 					return time.Now().Before(end) || all.Load() <= enough && time.Now().Before(last)
 				}

@@ -159,8 +159,22 @@ func writeHalf(preferWriter bool) func(s *holdfast.Session, name string, fixed t
 
 // EachKind runs test in parallel for every kind, each with its own server.
 func EachKind(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
+	each(t, Kinds, test)
+}
+
+// EachAlone is EachKind for the kinds whose locks are on one server.
+func EachAlone(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
+	each(t, OnOneServer(), test)
+}
+
+// EachLock is EachKind for the kinds that have owners.
+func EachLock(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
+	each(t, slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Permits || k.Several }), test)
+}
+
+func each(t *testing.T, kinds []Kind, test func(t *testing.T, k Kind, srv *redistest.Server)) {
 	t.Parallel()
-	for _, k := range Kinds {
+	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			if k.Most != nil {
@@ -174,24 +188,6 @@ func EachKind(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Serve
 // OnOneServer returns the kinds whose locks are on one server.
 func OnOneServer() []Kind {
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Most != nil })
-}
-
-// EachAlone is EachKind for the kinds whose locks are on one server.
-func EachAlone(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
-	EachKind(t, func(t *testing.T, k Kind, srv *redistest.Server) {
-		if k.Most == nil {
-			test(t, k, srv)
-		}
-	})
-}
-
-// EachLock is EachKind for the kinds that have owners.
-func EachLock(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
-	EachKind(t, func(t *testing.T, k Kind, srv *redistest.Server) {
-		if !k.Permits && !k.Several {
-			test(t, k, srv)
-		}
-	})
 }
 
 // Waiting waits until somebody listens on a channel of the server or, for a kind that polls, until attempts were

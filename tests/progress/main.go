@@ -149,8 +149,10 @@ func (r *report) take(e event) (news bool) {
 	switch e.Action {
 	case "run", "cont":
 		r.running[t] = time.Now()
-		if at := strings.LastIndex(t.name, "/"); at >= 0 {
-			r.parents[test{t.pkg, t.name[:at]}] = true
+		for at, c := range t.name { // a subtest's own name may have slashes, too
+			if c == '/' {
+				r.parents[test{t.pkg, t.name[:at]}] = true
+			}
 		}
 	case "pause":
 		delete(r.running, t)

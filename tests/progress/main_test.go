@@ -52,7 +52,7 @@ func TestARunWithoutNewsSaysWhatIsRunning(t *testing.T) {
 		r := newReport(&out)
 		all := make(chan []byte)
 		go func() {
-			for _, name := range []string{"TestLong", "TestParent", "TestParent/long", "TestParent/waits"} {
+			for _, name := range []string{"TestLong", "TestParent", "TestParent/long/er", "TestParent/waits"} {
 				all <- []byte(`{"Action":"run","Package":"p","Test":"` + name + `"}`)
 			}
 			all <- []byte(`{"Action":"pause","Package":"p","Test":"TestParent/waits"}`)
@@ -60,6 +60,6 @@ func TestARunWithoutNewsSaysWhatIsRunning(t *testing.T) {
 			close(all)
 		}()
 		r.follow(all)
-		require.Equal(t, "   15s  running: TestLong (15s), TestParent/long (15s); 0 passed so far\n", out.String())
+		require.Equal(t, "   15s  running: TestLong (15s), TestParent/long/er (15s); 0 passed so far\n", out.String())
 	})
 }
