@@ -3,7 +3,6 @@ package bench_test
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -20,7 +19,6 @@ func row(what, measured, limit string) { table = append(table, [3]string{what, m
 
 func TestMain(m *testing.M) {
 	worker.Run(bench.Roles)
-	debug.SetGCPercent(100) // as users have it, whatever make says
 	code := m.Run()
 	if len(table) > 0 {
 		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
