@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -93,16 +91,16 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 			k.closed.Leave(g)
 		}
 	}
+	now := k.session.Now()
+	owed, endless := k.debts.Take()
 	for _, g := range k.closed.Left() {
 		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(kind.Remaining{Owner: g.Wire}), Means: g.lock.final})
+		if debt := g.Return(0, now, lease.Add(now, g.lock.memory())); debt.MayReturn(now) {
+			endless++
+		}
 	}
-	owed, endless := k.debts.Take()
 	for _, d := range owed {
 		calls = append(calls, debts.Giving{Call: d.Lock.Undo(d.Wire, d.Ceiling), Means: d.Lock.final})
 	}
-	var left error
-	if endless > 0 {
-		left = fmt.Errorf("close: %d permits without an end may still be taken by calls that are under way", endless)
-	}
-	return errors.Join(left, debts.GiveBack(ctx, k.session, calls))
+	return debts.GiveBack(ctx, k.session, calls, endless)
 }

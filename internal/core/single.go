@@ -379,7 +379,9 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	sent := s.Now()
 	if err := s.Runner().Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
-			g.lasts(d)
+			g.claim.Lock()
+			g.MayLast(lease.Add(s.Now(), d))
+			g.claim.Unlock()
 			g.sweep() // if the hold was lost meanwhile
 		}
 		return h.lock.Fail("extend", session.Explain(ctx, err))

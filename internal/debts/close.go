@@ -2,6 +2,7 @@ package debts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -15,8 +16,11 @@ type Giving struct {
 }
 
 // GiveBack runs the calls of a session that is being closed, again and again until their outcomes are known or ctx
-// ends.
-func GiveBack(ctx context.Context, s *session.Session, calls []Giving) error {
+// ends. So many permits without an end may be taken once more by calls that are under way.
+func GiveBack(ctx context.Context, s *session.Session, calls []Giving, endless int) (err error) {
+	if endless > 0 {
+		err = fmt.Errorf("close: %d permits without an end may still be taken by calls that are under way", endless)
+	}
 	all, failed, why, last := len(calls), 0, error(nil), error(nil)
 	var tries session.Tries
 	for tries.Next(ctx) {
@@ -32,9 +36,10 @@ func GiveBack(ctx context.Context, s *session.Session, calls []Giving) error {
 		failed, why = failed+len(calls), last
 	}
 	if failed == 0 {
-		return nil
+		return err
 	}
-	return fmt.Errorf("close: %d of %d releases failed: %w", failed, all, session.Explain(context.Background(), why))
+	return errors.Join(err,
+		fmt.Errorf("close: %d of %d releases failed: %w", failed, all, session.Explain(context.Background(), why)))
 }
 
 // giveBackOnce runs the calls, and returns those whose outcome may still become known, how many others have failed,

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,8 +185,10 @@ func guarding(ctx context.Context, h *core.Single) (told func(known, holds bool)
 		if early <= 0 {
 			return told, err
 		}
-		if session.Pause(h.Context(ctx), early) != nil && ctx.Err() != nil {
-			return nil, session.Stopped(ctx)
+		if session.Pause(h.Context(ctx), early) != nil {
+			if err := cmp.Or(h.Err(), session.Stopped(ctx)); err != nil {
+				return nil, err
+			}
 		}
 	}
 }

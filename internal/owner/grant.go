@@ -31,6 +31,7 @@ type Grant[G, H any] struct {
 type rare[H any] struct {
 	detached   *Hold[H]      // a list of holds that live on the server without us
 	copies     time.Duration // of its acquisition, may be executed until then; 0: there are none
+	doubted    time.Duration // until when the server's lease lasts if a call without a reply is executed late; 0: none
 	acked      time.Duration // until when a lease lasts that replicas have; 0: they have none
 	correcting bool          // a duty that the server refused is tried again from time to time
 	guarding   int           // how many calls may still be executed that the wire owner guards
@@ -186,6 +187,12 @@ func (g *Grant[G, H]) Lasts(until time.Duration) {
 		g.until = until
 		g.marks &^= swept
 	}
+}
+
+// MayLast is Lasts because of a call without a reply, which may be executed after a trim as well.
+func (g *Grant[G, H]) MayLast(until time.Duration) {
+	g.Lasts(until)
+	g.setRare().doubted = max(g.besides().doubted, until)
 }
 
 // Over reports whether the server's lease is over.

@@ -124,7 +124,7 @@ func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (mos
 // Trimmed records that the server has executed the trim: perhaps before a call that has made the lease longer.
 func (c *Claim[G, H]) Trimmed(g *Grant[G, H], now time.Duration) {
 	if !g.marks.any(lengthened) {
-		g.until = min(g.until, lease.Add(now, c.notes.sent))
+		g.until = max(min(g.until, lease.Add(now, c.notes.sent)), g.besides().doubted)
 	}
 	c.NotTrimmed()
 }

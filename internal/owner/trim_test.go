@@ -91,6 +91,17 @@ func TestTrims(t *testing.T) {
 	assert.Zero(t, c.BeginTrim(g, at+s, renewal), "nothing is left")
 }
 
+// A call without a reply may make the lease longer after a trim.
+func TestATrimSaysNothingOfACallThatMayComeLate(t *testing.T) {
+	const long = time.Hour
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	g.MayLast(long)
+	assert.NotZero(t, c.BeginTrim(g, s, 10*s))
+	c.Trimmed(g, s)
+	assert.Equal(t, long, g.until)
+}
+
 // A renewal that is heard of while a trim is under way may have been executed after it.
 func TestATrimSaysNothingOfALeaseHeardOfMeanwhile(t *testing.T) {
 	var c testClaim

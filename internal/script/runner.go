@@ -200,8 +200,8 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 	return aside(ctx, r, func(ctx context.Context) []rueidis.RedisResult { return r.batch(ctx, commands) })
 }
 
-// batchesAtOnce is how many batches of a server are sent at a time: a fraction of the client's ring, which others need.
-const batchesAtOnce = 64
+// slotsAtOnce is of how many slots commands are sent at a time: a fraction of the client's ring, which others need.
+const slotsAtOnce = 64
 
 // batch sends commands. If a cluster's client knows no owner of one slot, it sends none of the others' commands either:
 // then those of each slot go for themselves.
@@ -218,7 +218,7 @@ func (r *Runner) batch(ctx context.Context, commands rueidis.Commands) []rueidis
 		return results
 	}
 	var sending errgroup.Group
-	sending.SetLimit(batchesAtOnce)
+	sending.SetLimit(slotsAtOnce)
 	for _, some := range slots {
 		sending.Go(func() error {
 			theirs := make(rueidis.Commands, len(some))

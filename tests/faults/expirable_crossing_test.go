@@ -270,7 +270,16 @@ func TestCloseSaysThatAPermitMayStayTaken(t *testing.T) {
 	c := newCrossing(t, 1, semaphore.Forever, 2*time.Second)
 	first := c.on("acquire", proxy.Stall)
 	require.NoError(t, c.take().Release())
-	require.ErrorContains(t, c.session.Close(), "may still be taken")
+	require.ErrorContains(t, c.session.Close(), "1 permits without an end may still be taken")
+	first.Release()
+}
+
+func TestCloseSaysThatAHeldPermitMayStayTaken(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, 1, semaphore.Forever, 2*time.Second)
+	first := c.on("acquire", proxy.Stall)
+	c.take()
+	require.ErrorContains(t, c.session.Close(), "1 permits without an end may still be taken")
 	first.Release()
 }
 
