@@ -157,7 +157,7 @@ func (p *Party) learn(a *arrival, now state) error {
 		return nil
 	case r.over: // as another call of the party was told
 		a.at = r.at
-	case r.at != a.at: // another call has found the last case
+	case r.at != a.at: // another call has moved on, as below
 		return errAnew
 	case a.at == now.gen:
 		return holdfast.ErrBusy

@@ -102,16 +102,17 @@ func (b *Barrier) Join(ctx context.Context) (*Party, error) {
 		return nil, err
 	}
 	hold, err := b.take(ctx)
-	if err == nil { // else a late copy of an arrival might be executed behind a late copy of the acquisition
-		if err = guard.Settle(ctx, (*core.Hold)(hold).Inside().(*core.Single)); err != nil {
-			_ = hold.Release()
-		}
-	}
 	if err != nil {
 		return nil, b.object.Fail(operation, err)
 	}
 	p := &Party{Hold: hold, barrier: b, round: new(round)}
-	if _, err := p.call(ctx, operation, &arrival{party: p, round: p.round}); err != nil {
+	// A late copy of an arrival must not be executed behind a late copy of the acquisition.
+	if err = guard.Settle(ctx, (*core.Hold)(hold).Inside().(*core.Single)); err != nil {
+		err = b.object.Fail(operation, err)
+	} else {
+		_, err = p.call(ctx, operation, &arrival{party: p, round: p.round})
+	}
+	if err != nil {
 		_ = p.Release()
 		return nil, err
 	}

@@ -35,9 +35,10 @@
 // PostgreSQL every isolation level suffices. In READ COMMITTED a Check waits for another one of the same name; in
 // REPEATABLE READ and SERIALIZABLE it may then fail, as anything may, with a serialization failure (40001): begin the
 // transaction again. In MySQL (InnoDB) and MariaDB, READ COMMITTED and above suffice, as long as nothing was read in
-// the transaction before Check; a transaction that the server ends because of a deadlock (1213) is begun again. SQLite
-// has one writer at a time: Check makes this transaction that writer, and fails with SQLITE_BUSY as any write does,
-// after the connection's busy timeout.
+// the transaction before Check; a transaction that the server ends because of a deadlock (1213) is begun again. All who
+// write use one primary: the row locks of Galera and of Group Replication are those of one node. SQLite has one writer
+// at a time: Check makes this transaction that writer, and fails with SQLITE_BUSY as any write does, after the
+// connection's busy timeout.
 //
 // A Redis server that forgets a lock forgets its last token, too; see docs/guarantees.md. Where the lock's own Redis
 // server has the data, Hold.Guard needs no tokens.

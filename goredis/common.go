@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -104,6 +103,12 @@ func promptly(
 	case e := <-made:
 		return e.conn, e.err
 	case <-ctx.Done():
-		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", addr, context.Cause(ctx))}
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: address{network, addr}, Err: context.Cause(ctx)}
 	}
 }
+
+// An address is one that was dialled.
+type address struct{ network, text string }
+
+func (a address) Network() string { return a.network }
+func (a address) String() string  { return a.text }

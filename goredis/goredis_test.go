@@ -172,6 +172,8 @@ func TestADialEndsInTimeWhateverTheDialerDoes(t *testing.T) {
 		dial, ok := errors.AsType[*net.OpError](err) // so that the client knows that nothing was sent
 		require.True(t, ok)
 		require.Equal(t, "dial", dial.Op)
+		require.True(t, dial.Timeout()) // so that Open tries again
+		require.ErrorContains(t, err, "a:1")
 	}
 	close(goOn)
 	_, err := far.Read(make([]byte, 1))

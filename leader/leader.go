@@ -140,7 +140,7 @@ func (e *election) elect(ctx context.Context) (*holdfast.Hold, error) {
 		hold, err := e.lock.Lock(ctx)
 		short, ok := errors.AsType[*holdfast.NotAcknowledgedError](err)
 		returning := delay > 0 && errors.Is(err, holdfast.ErrAlreadyHeld) // the last one is still being given back
-		if !returning && (!ok || refusal.Is(short.Err)) {
+		if !returning && (!ok || refusal.Denied(short.Err)) {
 			return hold, err //nolint:wrapcheck // it says which election it is
 		}
 		if delay == 0 {

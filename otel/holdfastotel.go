@@ -44,8 +44,9 @@
 //
 // Both have the attributes holdfast.kind and holdfast.name from the beginning, and holdfast.outcome at the end; acquire
 // also has holdfast.attempts, and holdfast.handover.by if a release handed the lock over. Both are internal spans: a
-// call may send nothing to the server, or many commands. A span's status is an error after a loss, and when a call
-// fails for any other reason than that somebody else has the lock or that its ctx ended.
+// call may send nothing to the server, or many commands. A span's status is an error after a loss, for a hold that the
+// session's Close has ended, and when a call fails for any other reason than that somebody else has the lock or that
+// its ctx ended.
 //
 // A lock that consists of several is measured and traced under a kind of its own, in addition to its members.
 package holdfastotel

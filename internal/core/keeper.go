@@ -91,11 +91,10 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 			k.closed.Leave(g)
 		}
 	}
-	now := k.session.Now()
 	owed, endless := k.debts.Take()
 	for _, g := range k.closed.Left() {
 		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(kind.Remaining{Owner: g.Wire}), Means: g.lock.final})
-		if debt := g.Return(0, now, lease.Add(now, g.lock.memory())); debt.MayReturn(now) {
+		if debt := g.debt(); debt.MayReturn(debt.Due()) {
 			endless++
 		}
 	}

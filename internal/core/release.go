@@ -241,12 +241,15 @@ func (g *grant) forgotten() bool {
 
 // leaveToClose has Close give the grant back, if it came before the session did.
 func (g *grant) leaveToClose() {
-	s := g.lock.Session()
-	if s.Context().Err() != nil && g.left() == 0 {
-		now := s.Now()
-		g.claim.Lock()
-		debt := g.Return(0, now, lease.Add(now, g.lock.memory()))
-		g.claim.Unlock()
-		g.lock.owe(debt)
+	if g.lock.Session().Context().Err() != nil && g.left() == 0 {
+		g.lock.owe(g.debt())
 	}
+}
+
+// debt is that of giving the grant back.
+func (g *grant) debt() owner.Debt {
+	now := g.lock.Session().Now()
+	g.claim.Lock()
+	defer g.claim.Unlock()
+	return g.Return(0, now, lease.Add(now, g.lock.memory()))
 }

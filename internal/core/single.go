@@ -379,9 +379,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	sent := s.Now()
 	if err := s.Runner().Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
-			g.claim.Lock()
-			g.MayLast(lease.Add(s.Now(), d))
-			g.claim.Unlock()
+			g.do(func() owner.Duty { g.MayLast(lease.Add(s.Now(), d)); return owner.Duty{} })
 			g.sweep() // if the hold was lost meanwhile
 		}
 		return h.lock.Fail("extend", session.Explain(ctx, err))

@@ -107,18 +107,18 @@ func (c *Claim[G, H]) Known() Known {
 
 // A State is all that the rules know of a grant besides its holds.
 type State struct {
-	Copies, Until         time.Duration
-	Renewed               int
-	Lost, Swept, Returned bool
-	Lengthened            bool
-	Live, Detached        int
-	Half                  Half
+	Copies, Until, Doubted time.Duration
+	Renewed                int
+	Lost, Swept, Returned  bool
+	Lengthened             bool
+	Live, Detached         int
+	Half                   Half
 }
 
 // State returns what the rules know of g.
 func (g *Grant[G, H]) State() State {
 	s := State{
-		Copies: g.besides().copies, Until: g.until, Renewed: int(g.renewed), Half: g.half,
+		Copies: g.besides().copies, Until: g.until, Doubted: g.besides().doubted, Renewed: int(g.renewed), Half: g.half,
 		Lost: g.marks.any(lost), Swept: g.marks.any(swept), Returned: g.Returned(), Lengthened: g.marks.any(lengthened),
 	}
 	for h := g.live; h != nil; h = h.next {

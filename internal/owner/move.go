@@ -57,11 +57,14 @@ func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then 
 	if rare.copies > 0 {
 		there.copies = then(rare.copies)
 	}
+	if rare.doubted > 0 {
+		there.doubted = then(rare.doubted)
+	}
 	if rare.acked > 0 {
 		there.acked = then(rare.acked)
 	}
 	to.until = then(g.until)
-	g.until, rare.copies = 0, 0
+	g.until, rare.copies, rare.doubted = 0, 0, 0
 	rare.move = move[H]{away: n}
 }
 

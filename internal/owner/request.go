@@ -132,7 +132,7 @@ func (c *Claim[G, H]) Reentered(g *Grant[G, H], token int64) {
 // until copies. Beside the other half it would begin anew. The count may be one too high, so it is to be
 // corrected now, and again at copies.
 func (g *Grant[G, H]) ReentryInDoubt(until, copies time.Duration) {
-	g.Lasts(until)
+	g.MayLast(until)
 	if g.half == Shared {
 		g.setCopies(max(g.besides().copies, copies))
 	}

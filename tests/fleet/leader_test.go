@@ -105,6 +105,19 @@ func TestACandidateStandsUntilItsTermIsAcknowledged(t *testing.T) {
 	c.leads(t)
 }
 
+// A master that is demoted lets those go who wait for its replicas.
+func TestACandidateStandsAgainAfterAFailover(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	p := proxy.Start(t, master.Addr())
+	unblocked := p.On(proxy.Command("WAIT"), proxy.Answer("-UNBLOCKED force unblock from blocking operation, "+
+		"instance state changed (master -> replica?)"), proxy.First)
+	c := stand(t, kit.Open(t, p.Addr(), &holdfast.Options{Acks: 1, AcksTimeout: 5 * time.Second}))
+	unblocked.Wait(t, 1)
+	c.leads(t)
+}
+
 func TestACandidateThatMayNotAskReplicasIsToldSo(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

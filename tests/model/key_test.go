@@ -117,7 +117,7 @@ func (k *keyer) grant(g *grant) {
 		flags(s.Lost, s.Swept, s.Returned), k.moment(s.Copies))
 	k.claim(g.Of)
 	if k.w.bounds.kind != leases || k.w.bounds.slack {
-		k.add(k.moment(s.Until), flags(s.Lengthened && k.w.bounds.kind == leases))
+		k.add(k.moment(s.Until), k.moment(s.Doubted), flags(s.Lengthened && k.w.bounds.kind == leases))
 	}
 	early := byte(0) // whose release may have been sent before a copy came
 	for i := range k.w.g {

@@ -155,7 +155,7 @@ func (w *world) leaseUnanswered(r rules, i int) {
 	case g.doing == trimming:
 		w.claims[0].TrimInDoubt(w.now, window)
 	case r.lengthInDoubt:
-		g.grant.Lasts(w.leased(g.msg.lease))
+		g.grant.MayLast(w.leased(g.msg.lease))
 	}
 	w.heard(r, i)
 }
