@@ -29,7 +29,7 @@ quick: ## The tests that need no Redis, in less than a minute
 		./cmd/holdfast/... ./otel/example/... ./... ./otel/... ./goredis/... ./gocron/... ./tests/progress ./tests/docs \
 		-- -vet=off $(TESTFLAGS) ./tests/model
 
-# Most tests wait, for servers and leases, so some twenty run at once. The packages that take longest come first, and what
+# Most tests wait, for servers and leases, so eighteen run at once. The packages that take longest come first, and what
 # make quick has run does not come again. The costs are allocations, to which the race detector adds, and so does what a
 # session does of its own accord while a busy machine lets its calls wait: they come last, alone. With garbage collected
 # less often, the longest packages need a fifth less of the processors, and a GiB more of memory. Tests that do something

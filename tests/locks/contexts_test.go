@@ -91,12 +91,13 @@ func TestContextOfAHold(t *testing.T) {
 		hold := kit.Lock(t, t.Context(), rlock.New(s, "d", nil))
 		before := runtime.NumGoroutine()
 		ctx := hold.Context(t.Context())
-		for range 100 {
+		const many = 5000 // other tests have goroutines, too
+		for range many {
 			derived, stop := context.WithTimeout(hold.Context(ctx), time.Hour)
 			defer stop()
 			_ = derived
 		}
-		assert.Less(t, runtime.NumGoroutine(), before+20)
+		assert.Less(t, runtime.NumGoroutine(), before+many/2)
 		require.NoError(t, hold.Release())
 	})
 	t.Run("is safe while the hold ends", func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestNestedHoldsEndEachAtItsOwnLease(t *testing.T) {
 		assert.Empty(t, srv.Keyspace(t))
 	})
 	t.Run("a longer nested lease keeps the name after the outer one", func(t *testing.T) {
-		outer := kit.Lock(t, t.Context(), fixed(100*time.Millisecond))
+		outer := kit.Lock(t, t.Context(), fixed(time.Second))
 		inner := kit.Lock(t, outer.Context(t.Context()), fixed(time.Minute))
 		<-outer.Context(t.Context()).Done()
 		assert.NoError(t, inner.Err())

@@ -282,7 +282,7 @@ func TestPool(t *testing.T) {
 func TestETag(t *testing.T) {
 	_, s := open(t)
 	var mu sync.Mutex
-	text, version, between := "", 1, ""
+	text, version, between, weak := "", 1, "", ""
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
@@ -290,7 +290,7 @@ func TestETag(t *testing.T) {
 		etag := fmt.Sprintf("%q", fmt.Sprint(version))
 		switch {
 		case r.Method == http.MethodGet:
-			w.Header().Set("ETag", etag)
+			w.Header().Set("ETag", weak+etag)
 			_, _ = io.WriteString(w, text)
 			if between != "" { // somebody else has the lock, and writes
 				text, version, between = text+between, version+1, ""
@@ -307,6 +307,8 @@ func TestETag(t *testing.T) {
 	between = "two\n"
 	require.ErrorContains(t, p20.Append(t.Context(), s, store.URL, "late"), "somebody has changed it")
 	require.NoError(t, p20.Append(t.Context(), s, store.URL, "three"))
+	weak = "W/"
+	require.ErrorContains(t, p20.Append(t.Context(), s, store.URL, "four"), "no strong ETag")
 	require.Equal(t, "one\ntwo\nthree\n", text)
 }
 

@@ -38,8 +38,12 @@ func get(ctx context.Context, url string) (text, etag string, err error) {
 	if resp.StatusCode != http.StatusOK {
 		return "", "", errors.New(resp.Status)
 	}
+	etag = resp.Header.Get("ETag")
+	if !strings.HasPrefix(etag, `"`) { // W/"…" may be the same for another text
+		return "", "", errors.New("it has no strong ETag")
+	}
 	body, err := io.ReadAll(resp.Body)
-	return string(body), resp.Header.Get("ETag"), err
+	return string(body), etag, err
 }
 
 func put(ctx context.Context, url, text, etag string) error {
