@@ -131,7 +131,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			checkHistory(t, reentrantMutex, r.grants())
 			if handed, granted := r.handedOver(), r.granted(); few && kind != writers {
 				t.Log(handed, "handed over,", granted, "granted by releases of other processes")
-				require.Greater(t, granted, deedsEach/72) // 26 were seen on a machine that stood still
+				require.Greater(t, granted, deedsEach/36)
 				require.True(t, many || java || k.Queues || handed > deedsEach/36)
 			}
 			s := kit.Open(t, srv.Addr(), nil)
