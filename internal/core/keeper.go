@@ -94,7 +94,7 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 	owed, endless := k.debts.Take()
 	for _, g := range k.closed.Left() {
 		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(kind.Remaining{Owner: g.Wire}), Means: g.lock.final})
-		if debt := g.debt(); debt.MayReturn(debt.Due()) {
+		if debt := g.debt(); debt.MayReturn(debt.Due()) { // which is now
 			endless++
 		}
 	}

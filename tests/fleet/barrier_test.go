@@ -442,9 +442,7 @@ func TestALateCallArrivesAtNoLaterGeneration(t *testing.T) {
 // then. So it does not arrive before no copy of the acquisition can be executed any more.
 func TestAPartyDoesNotArriveWhileItsAcquisitionMayComeAgain(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	proxied := proxy.Start(t, srv.Addr())
+	_, proxied := kit.StartProxied(t)
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 9 * time.Second})
 	require.NoError(t, join(t, s, 2, nil).Release()) // the session knows the server's clock
 	proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "acquire"), proxy.DropReply, proxy.First)

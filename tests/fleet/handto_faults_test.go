@@ -159,9 +159,7 @@ func TestHandOversUnderSentinelFailover(t *testing.T) {
 // A session on a client of the caller's does not know when that gives a silent connection up.
 func TestAHandOverToASilentServerIsBounded(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{p.Addr()}, DisableCache: true, Dialer: net.Dialer{Timeout: time.Second},
 	})

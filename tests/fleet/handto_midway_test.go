@@ -144,9 +144,7 @@ func TestAHandOverIsBoundedWhoeverHasTheTurn(t *testing.T) {
 // If the other session had the lock, it would not know of the longer lease, and would leave it behind.
 func TestAHoldStaysWhileItIsExtended(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	a, b := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
 
@@ -165,9 +163,7 @@ func TestAHoldStaysWhileItIsExtended(t *testing.T) {
 // A hold that ends while its own owner is about to hand it to itself: nothing waits for itself.
 func TestAHoldThatEndsIsNotHandedToItsOwner(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	s := kit.Open(t, p.Addr(), nil)
 	l := rlock.New(s, kit.Orders, nil)
 	ctx := holdfast.NewOwner(t.Context())
@@ -192,8 +188,10 @@ func TestAHoldThatEndsIsNotHandedToItsOwner(t *testing.T) {
 // A permitMidway is a midway of a permit.
 type permitMidway struct {
 	from   *holdfast.Session
-	to     *proxy.Proxy         // between the session that gets the permit and the server
-	e      *semaphore.Expirable // of that session
+	ours   *semaphore.Expirable // of that session
+	to     *holdfast.Session    // that gets the permit
+	proxy  *proxy.Proxy         // between it and the server
+	e      *semaphore.Expirable // of it
 	hold   *holdfast.Hold
 	answer *proxy.Rule
 	handed <-chan kit.Result
@@ -202,28 +200,39 @@ type permitMidway struct {
 // handPermitOverMidway begins to hand over a permit with a fixed lease, if it is not 0, perhaps within one session.
 func handPermitOverMidway(t *testing.T, within bool, fixed time.Duration) *permitMidway {
 	t.Helper()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	m := &permitMidway{to: proxy.Start(t, srv.Addr())}
-	to := kit.Open(t, m.to.Addr(), nil)
-	m.from = to
+	m := newPermitMidway(t, within, 1, fixed)
+	m.begin(t)
+	return m
+}
+
+// newPermitMidway makes all that takes part in hand-overs of n permits.
+func newPermitMidway(t *testing.T, within bool, n int, fixed time.Duration) *permitMidway {
+	t.Helper()
+	srv, p := kit.StartProxied(t)
+	m := &permitMidway{proxy: p, to: kit.Open(t, p.Addr(), nil)}
+	m.from = m.to
 	if !within {
 		m.from = kit.Open(t, srv.Addr(), nil)
 	}
-	var err error
-	m.hold, err = kit.NewExports(t, m.from, 1, fixed).Acquire(t.Context())
-	require.NoError(t, err)
-	m.e = semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
-	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
-	m.answer = m.on("renew", proxy.HoldReply)
-	m.handed = kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return m.hold.HandTo(ctx, to) })
-	m.answer.Wait(t, 1)
+	m.ours = kit.NewExports(t, m.from, n, fixed)
+	m.e = semaphore.NewExpirable(m.to, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(m.to, "warm", nil)).Release()) // it knows the server's clock
 	return m
+}
+
+// begin acquires a permit and begins to hand it over.
+func (m *permitMidway) begin(t *testing.T) {
+	t.Helper()
+	hold, err := m.ours.Acquire(t.Context())
+	require.NoError(t, err)
+	m.hold, m.answer = hold, m.on("renew", proxy.HoldReply)
+	m.handed = kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, m.to) })
+	m.answer.Wait(t, 1)
 }
 
 // on sets a rule for the next call of a verb of the session that gets the permit.
 func (m *permitMidway) on(verb string, a proxy.Action) *proxy.Rule {
-	return m.to.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), verb), a, proxy.First)
+	return m.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), verb), a, proxy.First)
 }
 
 // end lets the hand-over end.
@@ -274,27 +283,16 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 // before its hold is there.
 func TestACallForAPermitThatIsHandedOverEndsBeforeTheHoldIsThere(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
-	to, from := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	const tries = 100
-	ours := kit.NewExports(t, from, tries, time.Minute)
-	e := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: time.Minute})
-	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release())
+	m := newPermitMidway(t, false, tries, time.Minute)
 	for i := range tries {
-		verb, call := "release", func(id string) error { return e.Release(t.Context(), id) }
+		verb, call := "release", func(id string) error { return m.e.Release(t.Context(), id) }
 		if i%2 == 0 {
-			verb, call = "update", func(id string) error { return e.UpdateLease(t.Context(), id, 5*time.Second) }
+			verb, call = "update", func(id string) error { return m.e.UpdateLease(t.Context(), id, 5*time.Second) }
 		}
-		hold, err := ours.Acquire(t.Context())
-		require.NoError(t, err)
-		m := &permitMidway{to: p}
-		m.answer = m.on("renew", proxy.HoldReply)
-		m.handed = kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
-		m.answer.Wait(t, 1)
+		m.begin(t)
 		called, ended := m.on(verb, proxy.Pass), make(chan error, 1)
-		go func() { ended <- call(hold.ID()) }()
+		go func() { ended <- call(m.hold.ID()) }()
 		called.Wait(t, 1)
 		time.Sleep(time.Millisecond) // the server has answered
 		heir := m.end(t)

@@ -449,9 +449,7 @@ func TestAHandOverInACluster(t *testing.T) {
 // executed.
 func TestALostHoldIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	a := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
 	b := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(a, kit.Orders, nil)

@@ -39,6 +39,14 @@ func NewFleet(t *testing.T, n int) *Fleet {
 	return f
 }
 
+// StartProxied starts a server that has all scripts loaded, and a proxy in front of it.
+func StartProxied(t testing.TB) (*redistest.Server, *proxy.Proxy) {
+	t.Helper()
+	srv := redistest.Start(t)
+	LoadScripts(t, srv)
+	return srv, proxy.Start(t, srv.Addr())
+}
+
 // Near opens a session on each server, through the proxies.
 func (f *Fleet) Near(opts *holdfast.Options) (sessions []*holdfast.Session) {
 	f.Helper()

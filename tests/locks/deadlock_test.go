@@ -279,9 +279,7 @@ func requireEnds(t *testing.T, one, two <-chan kit.Result) (other <-chan kit.Res
 // A wake-up that a waiter of a fair lock gets while it queues up anew, because it has lost its place, is not forgotten.
 func TestADeadlockIsBrokenWhileAPlaceIsLost(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	opts := &holdfast.Options{Lease: 20 * time.Second, BreakDeadlocks: true}
 	x, y := kit.OpenKnown(t, at(srv.Addr()), opts), kit.OpenKnown(t, at(p.Addr()), opts)
 	const f, l = "fair", "plain"

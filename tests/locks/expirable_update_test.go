@@ -145,9 +145,7 @@ func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 // it: then the session believes the clock to be ahead, and so is every not-after.
 func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	e := semaphore.NewExpirable(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), "x", nil)
 	require.NoError(t, e.SetPermits(t.Context(), 1))
 	hold, err := e.Acquire(t.Context())

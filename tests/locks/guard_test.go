@@ -248,9 +248,7 @@ func TestAKeyOfAnotherTypeGuardsNothing(t *testing.T) {
 
 func TestAGuardWithoutAReplyIsUnknown(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	proxied := proxy.Start(t, srv.Addr())
+	srv, proxied := kit.StartProxied(t)
 	s, client := kit.Open(t, proxied.Addr(), nil), kit.NewClient(t, srv.Addr())
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	incr := func(ctx context.Context) error {
@@ -281,9 +279,7 @@ func TestAGuardWithoutAReplyIsUnknown(t *testing.T) {
 // to whom the lock passes inside the session, under the same wire owner.
 func TestALateGuardIsExecutedForNobodyElse(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	proxied := proxy.Start(t, srv.Addr())
+	srv, proxied := kit.StartProxied(t)
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	client := kit.NewClient(t, srv.Addr())
 	l := rlock.New(s, "x", nil)
@@ -313,9 +309,7 @@ func TestALateGuardIsExecutedForNobodyElse(t *testing.T) {
 // A late copy of the acquisition brings the wire owner back, after the hold was released.
 func TestALateGuardIsNotExecutedBehindALateAcquisition(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	proxied := proxy.Start(t, srv.Addr())
+	srv, proxied := kit.StartProxied(t)
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	client := kit.NewClient(t, srv.Addr())
 	l := rlock.New(s, "x", &rlock.Options{FixedLease: 30 * time.Second})
@@ -344,9 +338,7 @@ func TestALateGuardIsNotExecutedBehindALateAcquisition(t *testing.T) {
 // While copies of the acquisition may come, a guard waits, and is then executed.
 func TestAGuardBehindAnAcquisitionWhoseReplyWasLostWaits(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	proxied := proxy.Start(t, srv.Addr())
+	srv, proxied := kit.StartProxied(t)
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	client := kit.NewClient(t, srv.Addr())
 	l := rlock.New(s, "x", nil)

@@ -198,9 +198,7 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 // tell if that concerned the caller; whatever the test itself sent meanwhile would hide it.
 func TestACountThatIsOwedComesBackBesideItsCaller(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	proxied := proxy.Start(t, srv.Addr())
+	srv, proxied := kit.StartProxied(t)
 	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 9)
 	require.NoError(t, p.Acquire(t.Context(), 9))
 	for back := range int64(5) {

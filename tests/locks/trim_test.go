@@ -112,9 +112,7 @@ func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
 // A trim without a reply may still be executed. As long as it may, no lease is granted that it would shorten.
 func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 9 * time.Second}) // a trim may take a third of it
 	fixed := func(d time.Duration) *rlock.Mutex { return rlock.New(s, "x", &rlock.Options{FixedLease: d}) }
 	outer := kit.Lock(t, t.Context(), fixed(time.Minute))
@@ -152,9 +150,7 @@ func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 // Renewed holds do not depend on when a trim is executed: it leaves them a whole lease from then on.
 func TestATrimAmongRenewals(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	const lease = 6 * time.Second
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	outer := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))

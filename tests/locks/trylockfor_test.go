@@ -55,9 +55,7 @@ func TestTryLockForThatIsScheduledLateIsBusy(t *testing.T) {
 // If the process stands still while the time ends, an answer that is there when it goes on is read.
 func TestTryLockForOfAProcessThatStoodStillReadsTheAnswer(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
 	said := make(chan string, 2)
 	w := worker.Start(t, func(line string) { said <- line }, "visitor", p.Addr())
@@ -112,9 +110,7 @@ func TestTryLockForBehindACallOfItsOwnerIsBusy(t *testing.T) {
 		}
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			srv := redistest.Start(t)
-			kit.LoadScripts(t, srv)
-			p := proxy.Start(t, srv.Addr())
+			_, p := kit.StartProxied(t)
 			l := k.Make(kit.Open(t, p.Addr(), nil), "x", 0)
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 			rule := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)

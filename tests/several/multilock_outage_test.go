@@ -174,9 +174,7 @@ func TestAMultiLockFollowsMappedNames(t *testing.T) {
 // A round that was refused the read half of a lock alone begins anew with the write half.
 func TestAMultiLockOfBothHalvesWaitsOutARefusal(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	kit.LoadScripts(t, srv)
-	p := proxy.Start(t, srv.Addr())
+	srv, p := kit.StartProxied(t)
 	rw := rwlock.New(kit.Open(t, p.Addr(), nil), "a", nil)
 	refused := p.On(kit.ScriptNamed("rwlock_acquire_read"), proxy.Answer("-LOADING for a moment"), proxy.First)
 	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(rw.Read(), rw.Write())).Release())
