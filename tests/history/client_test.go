@@ -94,6 +94,15 @@ func outcome(err error) string {
 	return class
 }
 
+// ending names how a release ended. A hold may be lost because its last renewal had no reply: nothing of that is
+// unknown.
+func ending(err error) string {
+	if errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrUnknown) {
+		return "lost"
+	}
+	return outcome(err)
+}
+
 // patience is how long a client waits: in most cases for one attempt only.
 func patience() time.Duration { return max(0, rand.N(25*time.Millisecond)-20*time.Millisecond) }
 

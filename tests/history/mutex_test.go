@@ -46,7 +46,7 @@ func longestWait(many bool) time.Duration {
 	if many {
 		return 600 * time.Millisecond
 	}
-	return 100 * time.Millisecond
+	return 200 * time.Millisecond
 }
 
 // once takes a lock, does some things under it if it was granted, and releases it.
@@ -86,7 +86,7 @@ func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
 	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
 	for i, h := range holds { // a re-entry may be trusted for longer than what it has re-entered
 		d := deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Wire: h.ID(), Until: lastDeadline(holds[i:])}
-		c.do(d, func() string { return outcome(h.Release()) })
+		c.do(d, func() string { return ending(h.Release()) })
 	}
 }
 

@@ -93,7 +93,7 @@ func (c *tenant) stay() {
 			}
 			continue
 		}
-		c.do(d, func() string { return outcome(h.Release()) })
+		c.do(d, func() string { return ending(h.Release()) })
 	}
 }
 

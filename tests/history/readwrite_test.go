@@ -144,7 +144,7 @@ func (s *stay) release(half string) {
 	d.Until = lastDeadline(holds)
 	s.holds[half] = append(append([]*holdfast.Hold(nil), holds[:i]...), holds[i+1:]...)
 	s.mu.Unlock()
-	s.client.do(d, func() string { return outcome(h.Release()) })
+	s.client.do(d, func() string { return ending(h.Release()) })
 }
 
 // Four processes, or twelve, read, write, do both, downgrade and look, while replies get lost, one of them is stopped

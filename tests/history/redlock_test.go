@@ -116,7 +116,7 @@ func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	// A lost hold may have been given back at any moment since it was last believed in.
 	release := func(h *holdfast.Hold, believed time.Duration) {
 		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: believed},
-			func() string { return outcome(h.Release()) })
+			func() string { return ending(h.Release()) })
 	}
 	d := rand.N(40 * time.Millisecond)
 	if c.takes.Add(1)%8 == 0 { // some of them must live until they are renewed
