@@ -165,7 +165,7 @@ func gone(kind, what string, happens func(*worker.Worker, *proxy.Proxy), rounds 
 // besideJava is a row of processes that take an rlock beside a thread of Redisson, if there is Java.
 func besideJava(processes int, work time.Duration, limit string) passing {
 	measure := func(tb testing.TB) (bench.Passing, string) {
-		java, err := interop.Launch()
+		java, err := interop.Launch("")
 		if errors.Is(err, interop.ErrNoJava) {
 			return bench.Passing{}, err.Error()
 		}

@@ -56,13 +56,7 @@ type Java struct {
 // Start starts a JVM for the duration of a test, and skips the test where there is no Java.
 func Start(tb testing.TB) *Java {
 	tb.Helper()
-	return StartRelease(tb, "")
-}
-
-// StartRelease is Start with another release of Redisson.
-func StartRelease(tb testing.TB, release string) *Java {
-	tb.Helper()
-	java, err := launch(release)
+	java, err := Launch("")
 	Require(tb, err)
 	tb.Cleanup(func() {
 		java.Close()
@@ -119,11 +113,9 @@ func program(classpath string, args ...string) *exec.Cmd {
 	}, args...)...)
 }
 
-// Launch starts a JVM, which the caller must close. Should the caller die first, the JVM sees the end of its stdin
-// and ends too.
-func Launch() (*Java, error) { return launch("") }
-
-func launch(release string) (*Java, error) {
+// Launch starts a JVM with a release of Redisson, as of [Classpath], which the caller must close. Should the caller die
+// first, the JVM sees the end of its stdin and ends too.
+func Launch(release string) (*Java, error) {
 	cmd, err := command(release, "Driver")
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func TestReleases(t *testing.T) {
 		{releaseColumns[1], lastSoundReads, cells(halves...)},
 	} {
 		t.Run(r.release, func(t *testing.T) {
-			jvm := interop.StartRelease(t, r.release)
+			jvm := sharedRelease(t, r.release)
 			require.Equal(t, "redisson-"+r.release+".jar", jvm.Redisson(t))
 			s := aloneWith(t, jvm)
 			for _, c := range r.cells {
@@ -100,7 +100,7 @@ func TestRedissonRenewsReadsWrongly(t *testing.T) {
 	for release, wrongly := range map[string]bool{lastSoundReads: false, lastOf3: true, firstOf4: false} {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
-			f := aloneWith(t, interop.StartRelease(t, release)).fleet(fleetOptions{lease: shortLease})
+			f := aloneWith(t, sharedRelease(t, release)).fleet(fleetOptions{lease: shortLease})
 			locks := []string{"x", "y"}
 			for _, name := range locks {
 				java.owner(t, f, reading, name).lock(t)
@@ -127,7 +127,7 @@ func TestRedissonRenewsReadsWronglyBesideNestedOnes(t *testing.T) {
 	for release, wrongly := range map[string]bool{lastSoundReads: false, lastOf3: true, firstOf4: false} {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
-			f := aloneWith(t, interop.StartRelease(t, release)).fleet(fleetOptions{lease: shortLease})
+			f := aloneWith(t, sharedRelease(t, release)).fleet(fleetOptions{lease: shortLease})
 			nested, w := golang.owner(t, f, reading, "x"), golang.owner(t, f, writing, "x")
 			nested.lock(t)
 			nested.lock(t)
