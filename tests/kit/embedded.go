@@ -11,45 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The conformance suite also runs on the embedded server of holdfasttest: users must test on what their programs run
-// with.
-
-type conformance func(t *testing.T, k Kind, srv *redistest.Server)
-
-// EveryKind is EachKind on both servers.
-func EveryKind(t *testing.T, test conformance) {
-	EachKind(t, test)
-	embeddedRows(t, func(Kind) bool { return true }, test)
-}
-
-// EveryAlone is EachAlone on both servers.
-func EveryAlone(t *testing.T, test conformance) {
-	EachAlone(t, test)
-	embeddedRows(t, func(k Kind) bool { return k.Most == nil }, test)
-}
-
-// EveryLock is EachLock on both servers.
-func EveryLock(t *testing.T, test conformance) {
-	EachLock(t, test)
-	embeddedRows(t, func(k Kind) bool { return !k.Permits && !k.Several }, test)
-}
-
-// embeddedRows runs test in parallel for every kind that concerns selects, each with its own embedded server.
-func embeddedRows(t *testing.T, concerns func(Kind) bool, test conformance) {
-	for _, k := range Kinds {
-		if !concerns(k) {
-			continue
-		}
-		t.Run("embedded "+k.Name, func(t *testing.T) {
-			t.Parallel()
-			if k.Most != nil {
-				k.Make = newEmbeddedRedLocks(t)
-			}
-			test(t, k, StartEmbedded(t))
-		})
-	}
-}
-
 // StartEmbedded starts an embedded server that can be observed like a real one. A proxy counts its calls.
 func StartEmbedded(t *testing.T) *redistest.Server {
 	t.Helper()

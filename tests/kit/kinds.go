@@ -157,34 +157,6 @@ func writeHalf(preferWriter bool) func(s *holdfast.Session, name string, fixed t
 	}
 }
 
-// EachKind runs test in parallel for every kind, each with its own server.
-func EachKind(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
-	each(t, Kinds, test)
-}
-
-// EachAlone is EachKind for the kinds whose locks are on one server.
-func EachAlone(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
-	each(t, OnOneServer(), test)
-}
-
-// EachLock is EachKind for the kinds that have owners.
-func EachLock(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
-	each(t, slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Permits || k.Several }), test)
-}
-
-func each(t *testing.T, kinds []Kind, test func(t *testing.T, k Kind, srv *redistest.Server)) {
-	t.Parallel()
-	for _, k := range kinds {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			if k.Most != nil {
-				k.Make = k.Most(t)
-			}
-			test(t, k, redistest.Start(t))
-		})
-	}
-}
-
 // OnOneServer returns the kinds whose locks are on one server.
 func OnOneServer() []Kind {
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Most != nil })

@@ -94,7 +94,7 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 }
 
 func TestARenewedHoldOutlivesItsLease(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second}), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		first := hold.Deadline()
@@ -129,7 +129,7 @@ func TestExtendNeverShortens(t *testing.T) {
 }
 
 func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 2*time.Second))
 		ctx, until := hold.Context(t.Context()), hold.Deadline()

@@ -118,8 +118,8 @@ func TestALineAtAFailover(t *testing.T) {
 			set.Master().AwaitReplica(t)
 			fails.Store(true)
 			set.Failover(t)
-			kit.Await(t, "somebody who listens at the new master", func() bool {
-				return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", fmt.Sprintf(k.told, "orders")+"*")) > 0
+			kit.Await(t, "all who listen at the new master", func() bool {
+				return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", fmt.Sprintf(k.told, "orders")+"*")) == len(got)
 			})
 			fails.Store(false)
 			passes(t, give, got, kit.LongestWait, func(int) {})

@@ -241,7 +241,7 @@ func TestObserverOfALoss(t *testing.T) {
 		"paused":  func(_ *testing.T, _ kit.Kind, srv *redistest.Server) { srv.Pause() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+			kit.EachAloneAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 				o, s := observed(t, srv, 3*time.Second)
 				hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 				ctx := hold.Context(t.Context())
@@ -272,7 +272,7 @@ func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
 }
 
 func TestObserverOfRenewals(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 6*time.Second)
 		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 		kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
@@ -300,7 +300,7 @@ func TestObserverOfAnEndOfTheSession(t *testing.T) {
 
 // A hold with a fixed lease that nobody releases or looks at ends all the same, and nothing of it stays.
 func TestObserverOfLeasesThatRunOut(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, kit.Lease)
 		kit.Lock(t, t.Context(), k.Make(s, "orders", time.Second))
 		kit.Await(t, "the end", func() bool { return o.counts(k.Title())["ended lost"] == 1 })

@@ -27,7 +27,7 @@ func outOfMemory(t *testing.T, srv *redistest.Server) {
 
 // A server that is out of memory keeps what is held, and accepts it back.
 func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
-	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachAloneAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 		l := k.Make(s, kit.Orders, 0)
 		outer := kit.Lock(t, t.Context(), l)

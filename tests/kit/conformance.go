@@ -1,0 +1,89 @@
+package kit
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A conformance test is one that kinds must pass.
+type conformance func(t *testing.T, k Kind, srv *redistest.Server)
+
+// EachKind runs test in parallel for every kind, each with its own server.
+func EachKind(t *testing.T, test conformance) { inTurn(t, rows(Kinds), test) }
+
+// EachAlone is EachKind for the kinds whose locks are on one server.
+func EachAlone(t *testing.T, test conformance) { inTurn(t, rows(OnOneServer()), test) }
+
+// EachLock is EachKind for the kinds that have owners.
+func EachLock(t *testing.T, test conformance) { inTurn(t, rows(owned()), test) }
+
+// EveryKind is EachKind on real servers and on the embedded one of holdfasttest: users must test on what their programs
+// run with.
+func EveryKind(t *testing.T, test conformance) { inTurn(t, everyRow(Kinds), test) }
+
+// EveryAlone is EachAlone on both servers.
+func EveryAlone(t *testing.T, test conformance) { inTurn(t, everyRow(OnOneServer()), test) }
+
+// EveryLock is EachLock on both servers.
+func EveryLock(t *testing.T, test conformance) { inTurn(t, everyRow(owned()), test) }
+
+// EachKindAtOnce is EachKind for a test that mostly waits: all kinds do so at once, in the place of one test.
+func EachKindAtOnce(t *testing.T, test conformance) { atOnce(t, rows(Kinds), test) }
+
+// EachAloneAtOnce is EachKindAtOnce for the kinds of EachAlone.
+func EachAloneAtOnce(t *testing.T, test conformance) { atOnce(t, rows(OnOneServer()), test) }
+
+// EveryKindAtOnce is EachKindAtOnce on both servers.
+func EveryKindAtOnce(t *testing.T, test conformance) { atOnce(t, everyRow(Kinds), test) }
+
+func owned() []Kind {
+	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Permits || k.Several })
+}
+
+// A row is one subtest of a conformance test.
+type row struct {
+	name string
+	run  func(t *testing.T, test conformance)
+}
+
+func rows(kinds []Kind) (all []row) {
+	for _, k := range kinds {
+		all = append(all, row{k.Name, func(t *testing.T, test conformance) {
+			if k.Most != nil {
+				k.Make = k.Most(t)
+			}
+			test(t, k, redistest.Start(t))
+		}})
+	}
+	return all
+}
+
+func everyRow(kinds []Kind) []row {
+	all := rows(kinds)
+	for _, k := range kinds {
+		all = append(all, row{"embedded " + k.Name, func(t *testing.T, test conformance) {
+			if k.Most != nil {
+				k.Make = newEmbeddedRedLocks(t)
+			}
+			test(t, k, StartEmbedded(t))
+		}})
+	}
+	return all
+}
+
+func inTurn(t *testing.T, all []row, test conformance) {
+	t.Parallel()
+	for _, r := range all {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			r.run(t, test)
+		})
+	}
+}
+
+func atOnce(t *testing.T, all []row, test conformance) {
+	t.Parallel()
+	InParallel(t, len(all), all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
+}
