@@ -29,14 +29,22 @@ func EveryAlone(t *testing.T, test conformance) { inTurn(t, everyRow(OnOneServer
 // EveryLock is EachLock on both servers.
 func EveryLock(t *testing.T, test conformance) { inTurn(t, everyRow(owned()), test) }
 
-// EachKindAtOnce is EachKind for a test that mostly waits: all kinds do so at once, in the place of one test.
+// What follows is for tests that mostly wait: a dozen kinds do so at once, in the place of one test.
+
+// EachKindAtOnce is EachKind, a dozen at once.
 func EachKindAtOnce(t *testing.T, test conformance) { atOnce(t, rows(Kinds), test) }
 
-// EachAloneAtOnce is EachKindAtOnce for the kinds of EachAlone.
+// EachAloneAtOnce is EachAlone, a dozen at once.
 func EachAloneAtOnce(t *testing.T, test conformance) { atOnce(t, rows(OnOneServer()), test) }
 
-// EveryKindAtOnce is EachKindAtOnce on both servers.
+// EachLockAtOnce is EachLock, a dozen at once.
+func EachLockAtOnce(t *testing.T, test conformance) { atOnce(t, rows(owned()), test) }
+
+// EveryKindAtOnce is EveryKind, a dozen at once.
 func EveryKindAtOnce(t *testing.T, test conformance) { atOnce(t, everyRow(Kinds), test) }
+
+// EveryLockAtOnce is EveryLock, a dozen at once.
+func EveryLockAtOnce(t *testing.T, test conformance) { atOnce(t, everyRow(owned()), test) }
 
 func owned() []Kind {
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Permits || k.Several })
@@ -85,5 +93,5 @@ func inTurn(t *testing.T, all []row, test conformance) {
 
 func atOnce(t *testing.T, all []row, test conformance) {
 	t.Parallel()
-	InParallel(t, len(all), all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
+	InParallel(t, 12, all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
 }

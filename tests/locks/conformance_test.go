@@ -147,7 +147,7 @@ func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 }
 
 func TestForceUnlockFreesAndWakes(t *testing.T) {
-	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		l := k.Make(a, t.Name(), 0)
 		was, err := l.ForceUnlock(t.Context())

@@ -17,7 +17,7 @@ import (
 )
 
 func TestAWaiterIsWokenByTheRelease(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		for _, waiter := range []*holdfast.Session{a, b} {
 			for _, l := range [][2]kit.Locker{
@@ -74,7 +74,7 @@ func TestAWaiterIsWokenByTheReleaseWithoutASubscription(t *testing.T) {
 // Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which is
 // free. Fair locks of the two names share more than that: the queue.
 func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		if k.Queues || k.Name == "multilock" { // one of its members is fair
 			return
 		}
@@ -146,7 +146,7 @@ func TestASlowPollerDelaysNobody(t *testing.T) {
 }
 
 func TestACancelledWaitLeavesNothing(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
 		kit.Await(t, "a grant by this server, too", func() bool { return len(srv.Keyspace(t)) > 0 })
@@ -170,7 +170,7 @@ func TestACancelledWaitLeavesNothing(t *testing.T) {
 }
 
 func TestTryLockForWaitsAndGivesUp(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
 		l := k.Make(b, t.Name(), 0)

@@ -159,7 +159,7 @@ func TestLogOfANameThatIsRefused(t *testing.T) {
 
 // Where nothing goes wrong, nothing is logged.
 func TestASessionIsQuiet(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		log := &kit.Journal{}
 		opts := &holdfast.Options{Lease: 6 * time.Second, Logger: log.JsonLogger()}
 		a, b := kit.OpenKnown(t, at(srv.Addr()), opts), kit.OpenKnown(t, at(srv.Addr()), opts)

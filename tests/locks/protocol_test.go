@@ -13,7 +13,7 @@ import (
 
 // A server, or a proxy in front of it, may know only the old protocol, in which messages are replies like others.
 func TestEveryKindSpeaksTheOldProtocol(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		old := rueidis.ClientOption{InitAddress: []string{srv.Addr()}, AlwaysRESP2: true}
 		a, b := kit.OpenWith(t, old, nil), kit.OpenWith(t, old, nil)
 		for range 2 {

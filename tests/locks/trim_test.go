@@ -36,7 +36,7 @@ func setBack(t testing.TB, srv *redistest.Server, d time.Duration) {
 
 // If a lease became longer because the server's clock was set back, renewals restore its proper length.
 func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
-	kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		const lease = 6 * time.Second
 		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
 		hold := kit.Lock(t, t.Context(), k.Make(s, "x", 0))
@@ -56,7 +56,7 @@ func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
 func TestALongerLeaseGoesWithItsHold(t *testing.T) {
 	for name, fixed := range map[string]time.Duration{"of a renewed hold": 0, "of a hold that is not": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+			kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 				if !k.Reentrant {
 					return // nothing is nested
 				}
