@@ -67,7 +67,7 @@ func TestTroubleIsMeasured(t *testing.T) {
 	t.Parallel()
 	scrape := start(t)
 	for _, series := range []string{
-		`holdfast_hold_losses_total\{[^}]*holdfast_kind="rlock"[^}]*holdfast_name="leader"`,
+		`holdfast_hold_losses_total\{[^}]*holdfast_kind="rlock"[^}]*holdfast_name="cron"`,
 		`holdfast_renewals_total\{[^}]*holdfast_outcome="failed"`,
 		`holdfast_attempts_total\{[^}]*holdfast_outcome="busy"`,
 		`holdfast_wakeups_total\{[^}]*holdfast_wakeup_cause="timer"`,
@@ -90,7 +90,7 @@ func TestTheDashboardShowsEveryMetric(t *testing.T) {
 		for _, m := range kinds.FindAllStringSubmatch(scrape(), -1) {
 			names[m[1]] = true
 		}
-		return len(names) == 10
+		return len(names) == 12
 	}, 20*time.Second, 100*time.Millisecond)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		assert.Contains(t, all, name)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/embedded"
+	"github.com/holdfast-go/holdfast/leader"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -65,10 +66,11 @@ func (p *plant) run(ctx context.Context, every time.Duration) {
 			wg.Go(func() { work(ctx, stock.Lock, 10*time.Millisecond) })
 			wg.Go(func() { work(ctx, stock.TryLock, 10*time.Millisecond) })
 		}
+		wg.Go(func() { stand(ctx, s) })
 	}
-	leader := rlock.New(p.sessions[0], "leader", nil)
-	wg.Go(func() { work(ctx, leader.Lock, time.Minute) })
-	wg.Go(func() { p.trouble(ctx, leader, every) })
+	cron := rlock.New(p.sessions[0], "cron", nil)
+	wg.Go(func() { work(ctx, cron.Lock, time.Minute) })
+	wg.Go(func() { p.trouble(ctx, cron, every) })
 	wg.Wait()
 }
 
@@ -86,12 +88,22 @@ func work(ctx context.Context, take func(context.Context) (*holdfast.Hold, error
 	}
 }
 
+// stand stands for election over and over, and resigns from each term after a while.
+func stand(ctx context.Context, s *holdfast.Session) {
+	for ctx.Err() == nil {
+		_ = leader.Run(ctx, s, "billing", func(ctx context.Context) error {
+			pause(ctx, time.Second)
+			return nil
+		})
+	}
+}
+
 // trouble is what operators wish to see coming: locks that are freed by force, a server that stands still for a
 // while, messages that get lost.
-func (p *plant) trouble(ctx context.Context, leader *rlock.Mutex, every time.Duration) {
+func (p *plant) trouble(ctx context.Context, cron *rlock.Mutex, every time.Duration) {
 	for ctx.Err() == nil {
 		pause(ctx, every)
-		_, _ = leader.ForceUnlock(ctx)
+		_, _ = cron.ForceUnlock(ctx)
 		pause(ctx, every)
 		p.redis.Pause()
 		pause(ctx, lease/2)
