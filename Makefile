@@ -20,25 +20,32 @@ help: ## List the targets
 demo: ## Several processes share locks and permits while some are killed and one is stopped; needs only Go
 	@$(GO) run ./cmd/holdfast demo
 
-test: redis java python databases quick test-servers ## All tests; installs redis-server, and a JDK, Maven, redis-py, PostgreSQL and MariaDB if it can
+test: redis java python databases ## All tests; installs redis-server, and a JDK, Maven, redis-py, PostgreSQL and MariaDB if it can
+	@$(MAKE) --no-print-directory quick BESIDE=
+	@$(MAKE) --no-print-directory test-servers
+
+# The model waits for nothing, and its rules are pure, so there is nothing to race: it runs beside other tests, with what
+# they leave of the processors.
+MODEL := -- -vet=off $(TESTFLAGS) ./tests/model
 
 # make lint vets everything, so that go test need not. The demo takes longest and mostly waits: it comes first, with one
-# package more at a time than there are cores. The model waits for nothing, and its rules are pure, so there is nothing
-# to race: it runs beside the others, with what they leave of the processors.
+# package more at a time than there are cores.
+quick: BESIDE ?= $(MODEL)
 quick: ## The tests that need no Redis, in less than a minute
 	@$(GO) run ./tests/progress -race -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(TESTFLAGS) \
 		./cmd/holdfast/... ./otel/example/... ./... ./otel/... ./goredis/... ./gocron/... ./tests/progress ./tests/docs \
-		-- -vet=off $(TESTFLAGS) ./tests/model
+		$(BESIDE)
 
-# Most tests wait, for servers and leases, so eighteen run at once. The packages that take longest come first, and what
+# Most tests wait, for servers and leases, so twenty run at once. The packages that take longest come first, and what
 # make quick has run does not come again. The costs are allocations, to which the race detector adds, and so does what a
 # session does of its own accord while a busy machine lets its calls wait: they come last, alone. With garbage collected
 # less often, the longest packages need a fifth less of the processors, and a GiB more of memory. Tests that do something
 # at random, or for a while, do more of it if HOLDFAST_STRESS is set, as in CI.
-LONGEST := $(addprefix ./tests/,locks history interop faults command fairqueue several fleet scripts campaign pauses failovers)
+LONGEST := $(addprefix ./tests/,locks interop history faults command fairqueue several fleet scripts campaign pauses failovers)
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
-	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 3 -parallel 6 -timeout 30m $(TESTFLAGS) $(LONGEST) \
-		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench $(LONGEST:./%=-e %$$))
+	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 4 -parallel 5 -timeout 30m $(TESTFLAGS) $(LONGEST) \
+		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench $(LONGEST:./%=-e %$$)) \
+		$(MODEL)
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench
 
 failovers: export HOLDFAST_FAILOVERS ?= 300
