@@ -118,7 +118,7 @@ var mayImport = map[string][]string{
 	"goredis": {}, // its users open the session
 
 	"otel":         {"."},
-	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
+	"otel/example": {".", "fairlock", "internal/embedded", "leader", "otel", "rlock", "rwlock"},
 
 	// Only the command imports them.
 	"internal/survey": {
