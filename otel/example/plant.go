@@ -95,6 +95,7 @@ func stand(ctx context.Context, s *holdfast.Session) {
 			pause(ctx, time.Second)
 			return nil
 		})
+		pause(ctx, rand.N(50*time.Millisecond))
 	}
 }
 

@@ -15,8 +15,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // The kinds of operations of a history. No client calls the last one: it stands for the moment from which the server
@@ -90,12 +88,6 @@ func (b *historybook) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.deeds)
-}
-
-// awaitDeeds waits until the book has more than n deeds, on a busy machine for as long as for the end of a history.
-func (b *historybook) awaitDeeds(t *testing.T, n int) {
-	t.Helper()
-	kit.AwaitFor(t, busyEnd, "deeds of a history", func() bool { return b.size() > n })
 }
 
 // last returns each client's last deed that was about a grant.

@@ -73,14 +73,14 @@ func write(t *testing.T, srv *redistest.Server, about subject) record {
 		for range javas {
 			r.start()
 		}
-		r.books[0].awaitDeeds(t, 0)
+		kit.AwaitFor(t, busyEnd, "Java's first deed", func() bool { return r.books[0].size() > 0 })
 	}
 	for len(r.workers) < about.size() {
 		r.start()
 	}
 	var stopped []*worker.Worker
-	for _, b := range about.blows {
-		r.books[b.process].awaitDeeds(t, b.after)
+	for left := slices.Clone(about.blows); len(left) > 0; {
+		b := r.nextBlow(&left)
 		if b.holding || !b.killed {
 			r.stopHolding(b.process)
 		}
@@ -108,6 +108,19 @@ func write(t *testing.T, srv *redistest.Server, about subject) record {
 		require.Empty(t, b.wrong)
 	}
 	return newRecord(r.books, r.killed)
+}
+
+// nextBlow takes the first blow that is due out of those that are left. None waits for another: the process that it is
+// for may have done all that it has to by then.
+func (r *run) nextBlow(left *[]blow) (next blow) {
+	at := -1
+	kit.AwaitFor(r, busyEnd, "deeds of a history", func() bool {
+		at = slices.IndexFunc(*left, func(b blow) bool { return r.books[b.process].size() > b.after })
+		return at >= 0
+	})
+	next = (*left)[at]
+	*left = slices.Delete(*left, at, at+1)
+	return next
 }
 
 // start starts one more process: one of Java, or one behind a proxy of its own.

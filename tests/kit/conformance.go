@@ -11,40 +11,40 @@ import (
 type conformance func(t *testing.T, k Kind, srv *redistest.Server)
 
 // EachKind runs test in parallel for every kind, each with its own server.
-func EachKind(t *testing.T, test conformance) { inTurn(t, rows(Kinds), test) }
+func EachKind(t *testing.T, test conformance) { run(t, rows(Kinds), test) }
 
 // EachAlone is EachKind for the kinds whose locks are on one server.
-func EachAlone(t *testing.T, test conformance) { inTurn(t, rows(OnOneServer()), test) }
+func EachAlone(t *testing.T, test conformance) { run(t, rows(OnOneServer()), test) }
 
 // EachLock is EachKind for the kinds that have owners.
-func EachLock(t *testing.T, test conformance) { inTurn(t, rows(owned()), test) }
+func EachLock(t *testing.T, test conformance) { run(t, rows(owned()), test) }
 
 // EveryKind is EachKind on real servers and on the embedded one of holdfasttest: users must test on what their programs
 // run with.
-func EveryKind(t *testing.T, test conformance) { inTurn(t, everyRow(Kinds), test) }
+func EveryKind(t *testing.T, test conformance) { run(t, everyRow(Kinds), test) }
 
 // EveryAlone is EachAlone on both servers.
-func EveryAlone(t *testing.T, test conformance) { inTurn(t, everyRow(OnOneServer()), test) }
+func EveryAlone(t *testing.T, test conformance) { run(t, everyRow(OnOneServer()), test) }
 
 // EveryLock is EachLock on both servers.
-func EveryLock(t *testing.T, test conformance) { inTurn(t, everyRow(owned()), test) }
+func EveryLock(t *testing.T, test conformance) { run(t, everyRow(owned()), test) }
 
 // What follows is for tests that mostly wait: a dozen kinds do so at once, in the place of one test.
 
 // EachKindAtOnce is EachKind, a dozen at once.
-func EachKindAtOnce(t *testing.T, test conformance) { atOnce(t, rows(Kinds), test) }
+func EachKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(Kinds), test) }
 
 // EachAloneAtOnce is EachAlone, a dozen at once.
-func EachAloneAtOnce(t *testing.T, test conformance) { atOnce(t, rows(OnOneServer()), test) }
+func EachAloneAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(OnOneServer()), test) }
 
 // EachLockAtOnce is EachLock, a dozen at once.
-func EachLockAtOnce(t *testing.T, test conformance) { atOnce(t, rows(owned()), test) }
+func EachLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(owned()), test) }
 
 // EveryKindAtOnce is EveryKind, a dozen at once.
-func EveryKindAtOnce(t *testing.T, test conformance) { atOnce(t, everyRow(Kinds), test) }
+func EveryKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, everyRow(Kinds), test) }
 
 // EveryLockAtOnce is EveryLock, a dozen at once.
-func EveryLockAtOnce(t *testing.T, test conformance) { atOnce(t, everyRow(owned()), test) }
+func EveryLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, everyRow(owned()), test) }
 
 func owned() []Kind {
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Permits || k.Several })
@@ -81,7 +81,7 @@ func everyRow(kinds []Kind) []row {
 	return all
 }
 
-func inTurn(t *testing.T, all []row, test conformance) {
+func run(t *testing.T, all []row, test conformance) {
 	t.Parallel()
 	for _, r := range all {
 		t.Run(r.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func inTurn(t *testing.T, all []row, test conformance) {
 	}
 }
 
-func atOnce(t *testing.T, all []row, test conformance) {
+func runAtOnce(t *testing.T, all []row, test conformance) {
 	t.Parallel()
 	InParallel(t, 12, all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
 }

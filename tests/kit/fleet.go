@@ -218,6 +218,11 @@ func (f *Fleet) Everywhere(lock func(context.Context) (*holdfast.Hold, error)) *
 	h, err := lock(f.Context())
 	require.NoError(f, err)
 	remove()
+	defer func() {
+		if f.Failed() {
+			f.Log(f.log.String())
+		}
+	}()
 	Await(f, "the hold to have all servers", func() bool { return f.Joined() >= before+len(spare) })
 	return h
 }

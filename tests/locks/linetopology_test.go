@@ -118,8 +118,12 @@ func TestALineAtAFailover(t *testing.T) {
 			set.Master().AwaitReplica(t)
 			fails.Store(true)
 			set.Failover(t)
-			kit.Await(t, "all who listen at the new master", func() bool {
-				return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", fmt.Sprintf(k.told, "orders")+"*")) == len(got)
+			listen := 1
+			if k.name == counting { // whoever still asks the old master is told that nobody knows
+				listen = len(got)
+			}
+			kit.Await(t, "somebody who listens at the new master", func() bool {
+				return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", fmt.Sprintf(k.told, "orders")+"*")) >= listen
 			})
 			fails.Store(false)
 			passes(t, give, got, kit.LongestWait, func(int) {})
