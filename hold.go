@@ -123,6 +123,8 @@ func (h *Hold) Asked() <-chan struct{} { return ask.Asked(h.core()) }
 // from then on, and replicas ([Options.Acks]) are not asked again.
 //
 // HandTo blocks until the server has answered the other session, for at most a third of the lease, or until ctx ends.
+// If a reply to the acquisition was lost, it first waits until no copy of that can be executed: a third of this lease,
+// or a minute, at most.
 // After an error the hold is where it was: if this session, or the other one, is closed ([ErrClosed]); if the hold has
 // ended; if the other session has another server; or if no reply came ([ErrNoReply]). HandTo is also refused, with an
 // error that says why, for a hold of several locks, a setlock and a read half; for the write half while its owner

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
@@ -44,7 +45,7 @@ func To(ctx context.Context, of session.Holding, to *session.Session) (*core.Hol
 	if !h.Session().Enter() {
 		return nil, h.Label().Fail(handOver, session.ErrClosed)
 	}
-	heir, ended, err := handTo(ctx, h, to)
+	heir, ended, err := whenItMay(ctx, h, to)
 	h.Session().Leave() // an observer may close the session, which waits for calls
 	if err != nil {
 		return nil, err
@@ -62,6 +63,20 @@ func To(ctx context.Context, of session.Holding, to *session.Session) (*core.Hol
 }
 
 const handOver = "hand over"
+
+// whenItMay is handTo, again for as long as that is too early.
+func whenItMay(ctx context.Context, h *core.Single, to *session.Session) (heir *core.Single, ended func(), err error) {
+	for {
+		heir, ended, err = handTo(ctx, h, to)
+		early, ok := errors.AsType[owner.EarlyError](err)
+		if !ok {
+			return heir, ended, err
+		}
+		if session.Pause(h.Context(ctx), time.Duration(early)) != nil {
+			return nil, nil, h.Label().Fail(handOver, cmp.Or(h.Err(), session.Stopped(ctx)))
+		}
+	}
+}
 
 // handTo is To without what is told to users.
 func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *core.Single, ended func(), err error) {

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -13,6 +14,14 @@ var (
 	errDoubt     = errors.New("the outcome of another call of its owner is not known, and concerns it as well")
 )
 
+// EarlyError is why a grant cannot move yet, and for how long: a copy of its acquisition may be executed until then.
+// That might stand in the line under a name that only this session knows, and delay all behind it.
+type EarlyError time.Duration
+
+func (e EarlyError) Error() string {
+	return fmt.Sprintf("a copy of its acquisition may still be executed for %v", time.Duration(e))
+}
+
 // A move is what a grant has to do with another session.
 type move[H any] struct {
 	away int      // how many holds have moved there, under the wire owner: they count here for ever
@@ -21,7 +30,7 @@ type move[H any] struct {
 }
 
 // Stays returns why g, whose wire owner has a turn, cannot move to another session; nil if it can. Nobody there would
-// know of a call that may still be executed, except for a copy of the acquisition.
+// know of a call that may still be executed.
 func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 	g.forgetOver(now)
 	_, other := c.Held(g.half)
@@ -45,6 +54,9 @@ func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 	if trims {
 		return errDoubt
 	}
+	if rare.copies > now {
+		return EarlyError(rare.copies - now)
+	}
 	return nil
 }
 
@@ -54,9 +66,6 @@ func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then func(time.Duration) time.Duration) {
 	n, rare, there := g.Count(now), g.setRare(), to.setRare()
 	there.move = move[H]{all: h, more: n - 1}
-	if rare.copies > 0 {
-		there.copies = then(rare.copies)
-	}
 	if rare.doubted > 0 {
 		there.doubted = then(rare.doubted)
 	}
@@ -64,7 +73,7 @@ func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then 
 		there.acked = then(rare.acked)
 	}
 	to.until = then(g.until)
-	g.until, rare.copies, rare.doubted = 0, 0, 0
+	g.until, rare.doubted = 0, 0
 	rare.move = move[H]{away: n}
 }
 

@@ -39,6 +39,12 @@ func TestWhatMayMoveToAnotherSession(t *testing.T) {
 		"one beside which a release of the other half is in doubt": {
 			func(c *testClaim, _ *grant) { c.note().doubt() }, errDoubt,
 		},
+		"a copy of the acquisition that may come": {
+			func(_ *testClaim, g *grant) { g.setCopies(now + s) }, EarlyError(s),
+		},
+		"one that may come no more": {
+			func(_ *testClaim, g *grant) { g.setCopies(now) }, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c testClaim
@@ -53,7 +59,6 @@ func TestWhatMayMoveToAnotherSession(t *testing.T) {
 func TestWhatHasMoved(t *testing.T) {
 	var from, to testClaim
 	g, there, all := from.take(Exclusive, "w", 0), new(grant), new(hold)
-	g.setCopies(2 * s)
 	*g.Acked() = 3 * s
 	second := from.nest(g, 0)
 	there.Begin("there", Exclusive, g.Wire, 7, 0)
@@ -64,7 +69,7 @@ func TestWhatHasMoved(t *testing.T) {
 	to.Add(there, all, 0, true)
 
 	assert.Equal(t, rare[string]{
-		copies: time.Minute + 2*s, acked: time.Minute + 3*s, move: move[string]{all: all, more: 1},
+		acked: time.Minute + 3*s, move: move[string]{all: all, more: 1},
 	}, *there.rare)
 	assert.Equal(t, time.Minute+length, there.until)
 	assert.Equal(t, 2, there.Count(s))

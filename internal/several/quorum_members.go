@@ -49,12 +49,14 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err erro
 		}
 	}
 	young := m.since > time.Since(g.began)
-	switch {
-	case !g.admit(i, m):
+	switch admitted, late := g.admit(i, m); {
+	case !admitted:
 		return release(&m)
 	case young:
 		g.ripenAt(m.since)
 		return errYoung
+	case late:
+		l.Session().Logger().Debug("holdfast: another server has the lock", "kind", g.label.Title(), "name", g.label.Name)
 	}
 	return nil
 }
@@ -94,20 +96,20 @@ func (g *quorumGroup) doneAsking(i int, err error) {
 	g.change(func(members []member) { members[i].asking, members[i].busy = false, busy })
 }
 
-// admit makes m a member, unless the group has ended.
-func (g *quorumGroup) admit(i int, m member) bool {
+// admit makes m a member, unless the group has ended. It is late if the group has the lock already.
+func (g *quorumGroup) admit(i int, m member) (admitted, late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.since = max(m.since, time.Since(g.began))
 	if g.ended.Load() != nil || g.taken && !g.certain() {
-		return false
+		return false, g.taken
 	}
 	if g.taken {
 		m.hold.Watch(g.memberEnded)
 	}
 	g.change(func(members []member) { members[i] = m })
 	g.delay = 0 // the next one that is missing is asked soon
-	return true
+	return true, g.taken
 }
 
 // tend asks servers again that have not granted the lock, or have lost it: soon at first, since it may be the last
@@ -169,9 +171,7 @@ func (g *quorumGroup) askAgain() {
 		of(s).hands.do(s, func() {
 			within, cancel := g.quorum.within(session.WithNote(g.owner.As(s.Context()), g.note))
 			defer cancel()
-			if g.ask(within, i, time.Now()) == nil {
-				s.Logger().Debug("holdfast: another server has the lock", "kind", g.label.Title(), "name", g.label.Name)
-			}
+			_ = g.ask(within, i, time.Now())
 		})
 	}
 }

@@ -62,10 +62,13 @@ func TestAMemberThatComesAtTheLastMomentCounts(t *testing.T) {
 	g := (&Quorum{Locks: make([]*core.Lock, 5)}).newGroup(core.WithOwner(t.Context()))
 	holds := make([]memberHold, 4)
 	for i := range 3 {
-		require.True(t, g.admit(i, member{hold: &holds[i], asking: true}))
+		admitted, _ := g.admit(i, member{hold: &holds[i], asking: true})
+		require.True(t, admitted)
 	}
 	require.NoError(t, g.verdict(make([]error, 5)))
-	require.True(t, g.admit(3, member{hold: &holds[3], asking: true}))
+	admitted, late := g.admit(3, member{hold: &holds[3], asking: true})
+	require.True(t, admitted)
+	require.False(t, late, "the hold had not begun")
 	quorum := g.behaviour
 	g.behaviour = inert{quorum}
 	g.begin(t.Context())

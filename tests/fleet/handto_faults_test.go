@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -93,6 +95,44 @@ func TestAHandOverThatStandsStill(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A late copy of an acquisition that stands does so for the session that has sent it, where nobody looks for it once
+// another session has the hold. So the hand-over waits until no copy can be executed.
+func TestAHandOverWaitsForLateCopiesOfTheAcquisition(t *testing.T) {
+	t.Parallel()
+	srv, proxied := kit.StartProxied(t)
+	// A call on a silent connection is repeated after a third of the session's lease, and may be executed for a third of
+	// the permit's.
+	from := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	to, others := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	permits := func(s *holdfast.Session) *semaphore.Expirable {
+		return semaphore.NewExpirable(s, kit.Orders, &semaphore.ExpirableOptions{FixedLease: 12 * time.Second})
+	}
+	_, err := permits(others).TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	take := func(s *holdfast.Session) *holdfast.Hold {
+		h, err := permits(s).Acquire(t.Context())
+		require.NoError(t, err)
+		return h
+	}
+	inLine := func() int64 { return srv.Int(t, "LLEN", wire.Line(kit.Orders)) }
+
+	before := take(others) // whoever has stood in the line listens for a while, and stands at once the next time
+	stood := kit.GoLock(t.Context(), permits(from).Acquire)
+	kit.Await(t, "a waiter in the line", func() bool { return inLine() == 1 })
+	require.NoError(t, before.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, stood, "the waiter").Release())
+
+	late := proxied.On(kit.ScriptNamed("semaphore_acquire_expirable"), proxy.Stall, proxy.First)
+	given, err := take(from).HandTo(t.Context(), to)
+	require.NoError(t, err)
+	require.NoError(t, given.Release())
+	other := take(others)
+	late.Release()
+	late.WaitAnswered(t, 1)
+	require.Zero(t, inLine())
+	require.NoError(t, other.Release())
 }
 
 // A replica takes over while a hold is handed to and fro. If that has everything, the hold stays, and nobody else sees

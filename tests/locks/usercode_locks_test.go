@@ -247,6 +247,8 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	}
 	r := multilock.NewRedLock(members, &multilock.RedLockOptions{ServerTimeout: time.Second, TrustRestarted: true})
 	h := kit.Lock(t, t.Context(), r)
+	has := (*core.Hold)(h).Inside().(interface{ Members() []session.Holding })
+	kit.Await(t, "all servers", func() bool { return len(has.Members()) == len(servers) }) // two grant it
 	hold.Store(h)
 	// One member is lost, and is asked again. While it does not answer, the leases of the others end, and the first
 	// one that looks notices: the one that has asked in vain.
