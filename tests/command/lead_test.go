@@ -23,7 +23,7 @@ echo "leads $HOLDFAST_TOKEN"; while :; do sleep 0.02; done`
 // stand starts "holdfast lead".
 func stand(t testing.TB, srv *redistest.Server, args ...string) *job {
 	t.Helper()
-	return beginVerb(t, srv, nil, "lead", append([]string{"--verbose", "--lease", "2"}, args...)...)
+	return beginVerb(t, srv, nil, "lead", append([]string{"--verbose", "--lease", "6"}, args...)...)
 }
 
 // term reads the line in which the command says that its term has begun, or is over.

@@ -200,7 +200,7 @@ func TestTerminalIsLeftForTooLong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	u := sitDown(t, srv)
-	u.types("$HF run --lease 1s x -- " + script(t, echoes) + "\n")
+	u.types("$HF run --lease 6s x -- " + script(t, echoes) + "\n")
 	u.sees("ready")
 	u.types(ctrlZ)
 	u.sees("Stopped")

@@ -299,7 +299,7 @@ func TestRunStoppedAfterItsGuard(t *testing.T) {
 func TestRunKilledWhileItsGuardIsStopped(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j := beginFamily(t, srv, "--lease", "1s")
+	j := beginFamily(t, srv, "--lease", "6s")
 	j.readies(3)
 	guard := j.guard()
 	require.NoError(t, syscall.Kill(guard, syscall.SIGSTOP))
@@ -314,7 +314,7 @@ func TestRunKilledWhileItsGuardIsStopped(t *testing.T) {
 func TestRunKilledByItsGuard(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j := begin(t, srv, "--lease", "3s", "x", "--", "sh", "-c", "echo ready; read go")
+	j := begin(t, srv, "--lease", "6s", "x", "--", "sh", "-c", "echo ready; read go")
 	j.readies(1)
 	guard := j.guard()
 	kit.Await(t, "it was killed", func() bool {
@@ -322,7 +322,7 @@ func TestRunKilledByItsGuard(t *testing.T) {
 			signal syscall.Signal
 			pause  time.Duration
 		}{
-			{syscall.SIGSTOP, 3200 * time.Millisecond}, // its time is over, although the lock was renewed
+			{syscall.SIGSTOP, 6200 * time.Millisecond}, // its time is over, although the lock was renewed
 			{syscall.SIGCONT, 0},
 		} {
 			err := syscall.Kill(guard, step.signal)

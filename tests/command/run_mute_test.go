@@ -50,7 +50,7 @@ func TestRunForwardsSignalsThoughNobodyListens(t *testing.T) {
 func TestRunSaysAllInTheEnd(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	r := run(t, srv, nil, "run", "--verbose", "--lease", "3s", "x", "--", "sh", "-c", `
+	r := run(t, srv, nil, "run", "--verbose", "--lease", "6s", "x", "--", "sh", "-c", `
 		"$0" --redis "$1" unlock --yes x >/dev/null; trap "echo told >&2; exit 3" TERM
 		while :; do sleep 0.05; done`, binary, "redis://"+srv.Addr())
 	require.Equal(t, 79, r.code)

@@ -133,7 +133,7 @@ func TestRunWaits(t *testing.T) {
 func TestRunTellsWhatItRuns(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j := begin(t, srv, "--lease", "2s", "x", "--", "sh", "-c", "echo ready; read go; exit 0 # secret")
+	j := begin(t, srv, "--lease", "60s", "x", "--", "sh", "-c", "echo ready; read go; exit 0 # secret")
 	j.readies(1)
 	hold := rlock.New(open(t, srv, nil), "x", nil)
 	kit.Await(t, "the holder has told of itself", func() bool {

@@ -107,11 +107,11 @@ func unavailable(r *drill.Report) (locks []string) {
 func TestTrialFindsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	text := ok(t, srv, "trial", "--yes", "--for", "2s", "--lease", "2", "--processes", "3")
+	text := ok(t, srv, "trial", "--yes", "--for", "2s", "--lease", "10", "--processes", "3")
 	require.Contains(t, text, "holdfast trial on redis://"+srv.Addr()+": 3 processes")
 	require.Contains(t, text, "keys of names that begin with holdfast_trial:")
 	require.Contains(t, text, "Now fail over")
-	require.Regexp(t, `\nLocks were taken \d+ times, with a lease of 2s and --acks 0\.\n`, text)
+	require.Regexp(t, `\nLocks were taken \d+ times, with a lease of 10s and --acks 0\.\n`, text)
 	for _, nothing := range []string{"Errors", "Lost holds", "Second holders", "Fencing tokens"} {
 		require.Regexp(t, `\n`+nothing+`.*: 0\n`, text)
 	}

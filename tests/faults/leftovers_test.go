@@ -56,7 +56,7 @@ func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
 // A renewal that is in flight when trust ends may prolong a lease that nobody uses any more.
 func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 9 * time.Second
 	srv := redistest.Start(t)
 	srv.Do(t, "SCRIPT", "LOAD", lua.Source("lock_renew"))
 	p := proxy.Start(t, srv.Addr())

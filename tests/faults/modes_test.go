@@ -85,7 +85,7 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 
 // It stays so while the session says from time to time which process it is, and renews what it holds.
 func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
-	const lease = 1500 * time.Millisecond // each comes after a third of it
+	const lease = 3 * time.Second // each comes after a third of it
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
 	renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)

@@ -37,13 +37,13 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, kit.Kinds[0], lost, time.Second, time.Second)
+			c := newCell(t, kit.Kinds[0], lost, 3*time.Second, 3*time.Second)
 			require.NoError(t, c.take(t.Context(), c.mine.Lock))
 			c.rule = c.proxy.On(kit.ScriptOf(c.kind, story.verb), proxy.DropReply, proxy.EveryTime)
 			story.make(c)
 			c.rule.Remove()
 			require.NoError(t, c.holds[0].Err())
-			kit.Within(t, 2*time.Second, c.holds[0].Context(t.Context()).Done(), "the loss")
+			kit.Within(t, 6*time.Second, c.holds[0].Context(t.Context()).Done(), "the loss")
 			require.ErrorIs(t, c.holds[0].Release(), holdfast.ErrLost)
 			c.theyTakeIt(2 * time.Second)
 		})

@@ -68,7 +68,7 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 // A single connection that goes silent does not cost a hold, provided that another one can be made.
 func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 	const tries = 10
-	const lease = 2 * time.Second
+	const lease = 4 * time.Second
 	srv := redistest.Start(t)
 	others := kit.Open(t, srv.Addr(), nil)
 	kit.InParallel(t, tries, kit.UpTo(tries), try, func(t *testing.T, i int) {

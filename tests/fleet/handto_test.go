@@ -91,7 +91,7 @@ func TestAHoldThatIsHandedOverLivesInItsNewSession(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			short := &holdfast.Options{Lease: time.Second}
+			short := &holdfast.Options{Lease: 3 * time.Second}
 			a, b := kit.Open(t, srv.Addr(), short), kit.Open(t, srv.Addr(), short)
 			hold := kit.Lock(t, t.Context(), k.Make(a, kit.Orders, 0))
 			work := hold.Context(t.Context())
@@ -212,7 +212,7 @@ func TestAHoldStaysIfTheOtherSessionHasNoReply(t *testing.T) {
 	for _, lost := range []proxy.Action{proxy.DropReply, proxy.ResetBefore} {
 		p := proxy.Start(t, srv.Addr())
 		a := kit.Open(t, srv.Addr(), nil)
-		b := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+		b := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 		hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
 		rule := p.On(kit.ScriptNamed("lock_renew"), lost, proxy.EveryTime)
 		next, err := hold.HandTo(t.Context(), b)
@@ -450,7 +450,7 @@ func TestAHandOverInACluster(t *testing.T) {
 func TestALostHoldIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	srv, p := kit.StartProxied(t)
-	a := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+	a := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 	b := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(a, kit.Orders, nil)
 	hold := kit.Lock(t, t.Context(), l)

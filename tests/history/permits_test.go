@@ -231,6 +231,10 @@ func (c *tenant) heard(ctx context.Context) string {
 	return all[rand.N(len(all))]
 }
 
+// doomedPermit is doomed for one id in a hundred, as it is on the wire. A longer history has enough releases without an
+// outcome as it is; with more it took two minutes to find their order.
+func doomedPermit(id string) bool { return len(id) == 16 && int(id[15]) < kit.Stressed(3, 0) }
+
 // Twelve processes take permits with leases, renewed and fixed, give back their own and each other's, change their
 // leases, and leave some of them to expire. Meanwhile replies get lost, two processes are stopped for longer than
 // their leases, and two are killed while they hold. Never are more permits believed to be held than exist, none comes
@@ -264,7 +268,8 @@ func TestAHistoryOfTwelveProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 		lost: func(process int, command []string) bool {
 			const each = 400 * time.Millisecond
 			one := process < historians && time.Since(began) < silences // of thousands nobody finds the order
-			return one && (allOf(process, each) || allReleasesOf(process, each) && releases(command)) || rand.N(100) == 0
+			return one && (allOf(process, each) || allReleasesOf(process, each) && releases(command)) ||
+				releases(command) && slices.ContainsFunc(command, doomedPermit) || rand.N(100) == 0
 		},
 	})
 	kit.SleepUntil(time.Now().Add(historySettled))

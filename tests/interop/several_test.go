@@ -34,7 +34,7 @@ var (
 // newRedLock allows for servers that have just been started, and are slow on a busy machine.
 func newRedLock(locks []holdfast.Locker) joined {
 	return multilock.NewRedLock(locks,
-		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 500 * time.Millisecond})
+		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 2500 * time.Millisecond})
 }
 
 // joined is what locks of several offer in Go.

@@ -148,7 +148,7 @@ func TestASlowPollerDelaysNobody(t *testing.T) {
 func TestACancelledWaitLeavesNothing(t *testing.T) {
 	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
+		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), time.Minute)) // which nothing renews
 		kit.Await(t, "a grant by this server, too", func() bool { return len(srv.Keyspace(t)) > 0 })
 		before := srv.Keyspace(t)
 

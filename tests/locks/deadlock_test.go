@@ -286,6 +286,7 @@ func TestADeadlockIsBrokenWhileAPlaceIsLost(t *testing.T) {
 	hasF := kit.Lock(t, t.Context(), fairlock.New(x, f, nil))
 	hasL := kit.Lock(t, t.Context(), rlock.New(y, l, nil))
 	older := kit.GoLock(hasF.Context(t.Context()), rlock.New(x, l, nil).Lock)
+	kit.Await(t, "the older one's place", func() bool { return srv.Int(t, "LLEN", wire.Line(l)) == 1 })
 	time.Sleep(50 * time.Millisecond)
 	younger := kit.GoLock(hasL.Context(t.Context()), fairlock.New(y, f, nil).Lock)
 

@@ -201,7 +201,7 @@ func TestWhatAReleaseGrantsIsAHoldLikeOthers(t *testing.T) {
 // A hold that a release has granted is renewed in time, and then lasts as long as others.
 func TestWhatAReleaseGrantsIsRenewed(t *testing.T) {
 	t.Parallel()
-	for _, lease := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second} {
+	for _, lease := range []time.Duration{2 * time.Second, 4 * time.Second, 30 * time.Second} {
 		t.Run(lease.String(), func(t *testing.T) {
 			t.Parallel()
 			q := newLine(t)

@@ -42,7 +42,7 @@ func TestAGrantWhoseMessageIsLost(t *testing.T) {
 // the lock when all that was sent arrives at last.
 func TestAWaiterThatIsCutOffWhenItsTurnComes(t *testing.T) {
 	t.Parallel()
-	const lease = 1500 * time.Millisecond
+	const lease = 3 * time.Second
 	q := newLine(t)
 	h := kit.Lock(t, t.Context(), q.comes(lease, nil).l)
 	away := q.comes(lease, nil)

@@ -195,7 +195,7 @@ func TestTheRightsToTellAProcess(t *testing.T) {
 	servers := kit.StartServers(t, 1)
 	opt := aclGrant(t, servers, append(aclSingle(), "~holdfast_session:*"))
 	log := &kit.Journal{}
-	s := kit.OpenKnown(t, opt, &holdfast.Options{Lease: time.Second, Logger: log.Logger()})
+	s := kit.OpenKnown(t, opt, &holdfast.Options{Lease: 3 * time.Second, Logger: log.Logger()})
 	l := rlock.New(s, "app:orders", nil)
 	hold := kit.Lock(t, t.Context(), l)
 	awaitKnown(t, l)

@@ -44,12 +44,12 @@ func TestADeadReaderFallsOutByItself(t *testing.T) {
 func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 	lost, kept := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()),
 		kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read())
 	ctx := lost.Context(t.Context())
 	srv.Do(t, "DEL", kit.OrdersReadHold(lost.ID(), 1))
-	kit.Within(t, 2*time.Second, ctx.Done(), "the loss")
+	kit.Within(t, 6*time.Second, ctx.Done(), "the loss")
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 	for before := kept.Deadline(); kept.Deadline().Equal(before); {
 		require.NoError(t, kept.Err())

@@ -85,7 +85,7 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 // The error of an attempt without a reply differs from others, and what the attempt takes comes back.
 func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 	t.Parallel()
-	const lease = 1500 * time.Millisecond
+	const lease = 6 * time.Second
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease})

@@ -251,7 +251,7 @@ func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	l := setlock.New(kit.Open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
+	l := setlock.New(kit.Open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: 6 * time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the server's clock is known
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
 	rule := p.On(kit.ScriptNamed("setlock_renew"), proxy.DropReply, proxy.First)
@@ -260,6 +260,6 @@ func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
 	rule.Wait(t, 1)
 	require.NoError(t, h.Release())
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-	kit.SleepUntil(time.Now().Add(600 * time.Millisecond)) // beyond its not-after
+	kit.SleepUntil(time.Now().Add(2600 * time.Millisecond)) // beyond its not-after
 	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
 }

@@ -182,7 +182,7 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 				p := proxy.Start(t, srv.Addr())
 				s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
 				l := k.Make(s, "x", c.fixed)
-				require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+				require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "x", time.Minute)).Release())
 				p.Silence()
 				for range 3 {
 					took := kit.Stopwatch()
