@@ -189,8 +189,8 @@ func TestFairDeadWaiterDelaysTheOtherSide(t *testing.T) {
 				case dead.name == golang.name:
 					earliest = score(t, f, "holdfast_fair_alive:{x}", id)
 				default:
-					earliest = earliest.Add(briefWait)
-					latest = latest.Add(briefWait * 11 / 30) // until somebody of Go looks again
+					earliest = earliest.Add(briefWait).Truncate(time.Millisecond) // scripts count whole ones
+					latest = latest.Add(briefWait * 11 / 30)                      // until somebody of Go looks again
 				}
 				holder.unlock(t)
 
