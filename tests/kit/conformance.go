@@ -29,21 +29,21 @@ func EveryAlone(t *testing.T, test conformance) { run(t, everyRow(OnOneServer())
 // EveryLock is EachLock on both servers.
 func EveryLock(t *testing.T, test conformance) { run(t, everyRow(owned()), test) }
 
-// What follows is for tests that mostly wait: a dozen kinds do so at once, in the place of one test.
+// What follows is for tests that mostly wait: eight kinds do so at once, in the place of one test.
 
-// EachKindAtOnce is EachKind, a dozen at once.
+// EachKindAtOnce is EachKind, eight at once.
 func EachKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(Kinds), test) }
 
-// EachAloneAtOnce is EachAlone, a dozen at once.
+// EachAloneAtOnce is EachAlone, eight at once.
 func EachAloneAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(OnOneServer()), test) }
 
-// EachLockAtOnce is EachLock, a dozen at once.
+// EachLockAtOnce is EachLock, eight at once.
 func EachLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(owned()), test) }
 
-// EveryKindAtOnce is EveryKind, a dozen at once.
+// EveryKindAtOnce is EveryKind, eight at once.
 func EveryKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, everyRow(Kinds), test) }
 
-// EveryLockAtOnce is EveryLock, a dozen at once.
+// EveryLockAtOnce is EveryLock, eight at once.
 func EveryLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, everyRow(owned()), test) }
 
 func owned() []Kind {
@@ -93,5 +93,5 @@ func run(t *testing.T, all []row, test conformance) {
 
 func runAtOnce(t *testing.T, all []row, test conformance) {
 	t.Parallel()
-	InParallel(t, 12, all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
+	InParallel(t, 8, all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
 }
