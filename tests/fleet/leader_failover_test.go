@@ -78,9 +78,11 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 					return err == nil && l.Term >= last
 				})
 				resigns.Store(l.Term)
-				for last <= l.Term { // one more may have led meanwhile
+				last = kit.Within(t, patience, h.begun, "the next leader").Term
+				if last == l.Term { // it has begun to lead meanwhile, and is to resign
 					last = kit.Within(t, patience, h.begun, "the next leader").Term
 				}
+				require.Greater(t, last, l.Term)
 			}
 			stop()
 			for range all {
