@@ -9,9 +9,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // A late call to stand in a line gets a place for an owner that the session has given up, or takes the lock for it. A
@@ -60,21 +60,15 @@ func (c *cell) again(verb string, action proxy.Action) {
 	c.rule = c.proxy.On(kit.ScriptOf(c.kind, verb), action, proxy.First)
 }
 
-// listening keeps the victim's subscriptions, which end a second after nobody waits for anything. Call what it returns.
-func (c *cell) listening() (end func()) {
+// heard makes the server believe, until the test ends, that the victim's session listens for its turn in the line. When
+// the session changes its connections, it does so only while one of its calls waits.
+func (c *cell) heard() {
 	c.Helper()
-	gate := latch.New(c.victim, "gate")
-	_, err := gate.TrySetCount(context.Background(), 1)
+	conn, err := redistest.Dial(c.srv.Addr())
 	require.NoError(c, err)
-	waits := make(chan error, 1)
-	go func() { waits <- gate.Wait(context.Background()) }()
-	kit.Await(c, "the subscription", func() bool {
-		return len(c.srv.Strs(c, "PUBSUB", "CHANNELS", wire.LatchChannel("gate"))) == 1
-	})
-	return func() {
-		require.NoError(c, gate.CountDown(context.Background()))
-		require.NoError(c, kit.Within(c, kit.LongestWait, waits, "the gate"))
-	}
+	c.Cleanup(func() { _ = conn.Close() })
+	_, err = conn.Do("SUBSCRIBE", wire.LineChannel(kit.Orders)+c.victim.ID())
+	require.NoError(c, err)
 }
 
 // stalledStand takes the lock from others, although the first call to stand in the line is stalled: the client gives up
@@ -144,7 +138,7 @@ var lateLines = []late{
 		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	{"a call to stand comes after the release, when others hold", "stand", proxy.Stall, 1, 10, func(c *cell) {
-		defer c.listening()()
+		c.heard()
 		sent := c.stalledStand()
 		require.NoError(c, c.giveBack())
 		theirs := c.theyHoldIt()
