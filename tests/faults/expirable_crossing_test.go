@@ -126,7 +126,7 @@ func TestALateCopyShortensNoLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrossing(t, 2, time.Minute, 2*time.Second)
+			c := newCrossing(t, 2, time.Minute, 4*time.Second)
 			first := c.on("acquire", proxy.Stall)
 			h := c.take()
 			longer(c, h)
@@ -316,7 +316,7 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 // The number of permits that was set last stays.
 func TestALateNumberOfPermitsIsRefused(t *testing.T) {
 	t.Parallel()
-	const lease = 1500 * time.Millisecond
+	const lease = 4500 * time.Millisecond
 	c := newCrossing(t, 1, 0, lease)
 	late := c.on("resize", proxy.Stall)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

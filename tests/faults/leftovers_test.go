@@ -123,7 +123,7 @@ func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+			s := kit.Open(t, p.Addr(), nil)
 			l := k.Make(s, kit.Orders, 20*time.Second)
 			// now the scripts and the server's clock are known
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release())

@@ -85,7 +85,7 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 
 // It stays so while the session says from time to time which process it is, and renews what it holds.
 func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
-	const lease = 3 * time.Second // each comes after a third of it
+	const lease = 6 * time.Second // each comes after a third of it
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
 	renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)
@@ -108,7 +108,7 @@ var modes = map[string]func(t *testing.T) context.Context{
 
 // A call to a server that has gone silent is noticed in both modes, while there is time to renew on a new connection.
 func TestACallToASilentConnectionEndsInTime(t *testing.T) {
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	for mode, ctx := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +135,7 @@ func TestACallToASilentConnectionEndsInTime(t *testing.T) {
 
 // A release to a silent server, which has no context, ends after its bound in both modes.
 func TestAReleaseToASilentServerEnds(t *testing.T) {
-	const lease = 3 * time.Second
+	const lease = 6 * time.Second
 	for mode, ctx := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -118,7 +118,7 @@ func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
 			kit.LoadScripts(t, srv)
-			s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+			s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 			counting, leased := kit.NewPool(t, s, 5), kit.NewExports(t, s, 6, time.Hour)
 			h, err := leased.Acquire(t.Context())
 			require.NoError(t, err)

@@ -31,7 +31,7 @@ func newNestedStory(t *testing.T) *nestedStory {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	// A stalled reply is given up within a share of the lease, so that a release of these holds is repeated in time.
-	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 4 * time.Second})
 	rw := kit.OrdersRW(session, lateLease)
 	s := &nestedStory{
 		T: t, srv: srv, proxy: p, session: session, rw: rw,

@@ -69,10 +69,23 @@ func TestAHandOverThatStandsStill(t *testing.T) {
 					all = append(all, worker.Start(t, h.hear(t), "hands over", srv.Addr(), p.Addr(), strconv.Itoa(who)))
 				}
 				has := kit.Within(t, kit.LongestWait, h.begun, "a holder").Who
+				still := kit.Stillness()
 				for range 4 {
 					// In the middle of a hand-over; or of a renewal, if that is first.
 					rule := proxies[has].On(kit.ScriptNamed("lock_renew"), on, proxy.First)
-					rule.Wait(t, 1)
+					for caught := false; !caught; {
+						select {
+						case <-rule.Fired():
+							caught = true
+						case next := <-h.begun: // only where the machine, too, stood still for that long
+							require.NotZero(t, still())
+							rule.Remove()
+							has = next.Who
+							rule = proxies[has].On(kit.ScriptNamed("lock_renew"), on, proxy.First)
+						case <-time.After(kit.LongestWait):
+							t.Fatal("the holder makes no call")
+						}
+					}
 					victim := has
 					if fate == "stopped" {
 						all[victim].Pause()
@@ -104,10 +117,10 @@ func TestAHandOverWaitsForLateCopiesOfTheAcquisition(t *testing.T) {
 	srv, proxied := kit.StartProxied(t)
 	// A call on a silent connection is repeated after a third of the session's lease, and may be executed for a third of
 	// the permit's.
-	from := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	from := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	to, others := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	permits := func(s *holdfast.Session) *semaphore.Expirable {
-		return semaphore.NewExpirable(s, kit.Orders, &semaphore.ExpirableOptions{FixedLease: 12 * time.Second})
+		return semaphore.NewExpirable(s, kit.Orders, &semaphore.ExpirableOptions{FixedLease: 18 * time.Second})
 	}
 	_, err := permits(others).TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func TestAHoldThatIsHandedOverLivesInItsNewSession(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			short := &holdfast.Options{Lease: 3 * time.Second}
+			short := &holdfast.Options{Lease: 6 * time.Second}
 			a, b := kit.Open(t, srv.Addr(), short), kit.Open(t, srv.Addr(), short)
 			hold := kit.Lock(t, t.Context(), k.Make(a, kit.Orders, 0))
 			work := hold.Context(t.Context())
@@ -336,7 +336,7 @@ func TestAFixedLeaseIsHandedOverAsItIs(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: time.Second}))
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: 3 * time.Second}))
 	until := hold.Deadline()
 	next := handTo(t, t.Context(), hold, b)
 	require.WithinDuration(t, until, next.Deadline(), time.Millisecond)
@@ -450,7 +450,7 @@ func TestAHandOverInACluster(t *testing.T) {
 func TestALostHoldIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	srv, p := kit.StartProxied(t)
-	a := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	a := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 5 * time.Second})
 	b := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(a, kit.Orders, nil)
 	hold := kit.Lock(t, t.Context(), l)

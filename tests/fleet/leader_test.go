@@ -238,7 +238,7 @@ func TestATermThatEndsAfterItsContext(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	lost := make(chan struct{}, 3) // one for each term
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: &holdfast.Observer{
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Observer: &holdfast.Observer{
 		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
 			return func(e holdfast.Ended) {
 				if errors.Is(e.Err, holdfast.ErrLost) {
@@ -656,7 +656,7 @@ func TestTermsAreObserved(t *testing.T) {
 		number int64
 	}
 	began, ended := make(chan begun, 10), make(chan holdfast.Ended, 10)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: &holdfast.Observer{
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Observer: &holdfast.Observer{
 		Term: func(_ context.Context, of holdfast.Subject, number int64) func(holdfast.Ended) {
 			began <- begun{of, number}
 			return func(e holdfast.Ended) { ended <- e }

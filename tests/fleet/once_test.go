@@ -114,7 +114,7 @@ func TestALongRunIsAlone(t *testing.T) {
 func TestARunLearnsOfItsLoss(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	ran, err := once.New(s, report, time.Hour, nil).Run(t.Context(), func(ctx context.Context) error {
 		srv.Do(t, "DEL", report)
 		<-ctx.Done()

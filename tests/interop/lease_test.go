@@ -10,7 +10,7 @@ import (
 )
 
 // shortLease is the lease of holds whose end is waited for.
-const shortLease = 3 * time.Second
+const shortLease = 4 * time.Second
 
 // The watchdog of one side keeps the other out for as long as the hold lives, here for three leases.
 func TestWatchdogKeepsTheOtherSideOut(t *testing.T) {

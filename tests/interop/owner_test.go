@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // owner is one user of a lock, in one of the languages: a Java thread, or what Go has in its place. It makes a test
@@ -55,10 +57,6 @@ const promptly = 2 * time.Second
 // await waits until the lock is granted, no longer than limit.
 func (a *attempt) await(t *testing.T, limit time.Duration) {
 	t.Helper()
-	select {
-	case <-a.done:
-		require.NoError(t, a.err)
-	case <-time.After(limit):
-		t.Fatalf("still waiting after %v for a lock that is free", limit)
-	}
+	kit.Within(t, limit, a.done, "the end of the wait for a lock that is free")
+	require.NoError(t, a.err)
 }

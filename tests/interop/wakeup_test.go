@@ -38,11 +38,12 @@ func (f *fleet) handOver(t *testing.T, c cell, lock string) time.Duration {
 	holder, waiter := c.first.owner(t, f, c.kind, lock), c.second.owner(t, f, c.rival, lock)
 	holder.lock(t)
 	a := f.wait(t, waiter, f.mapped(lock)[0])
-	released := time.Now()
+	released, still := time.Now(), kit.Stillness()
 	holder.unlock(t)
 	a.await(t, promptly)
+	stood := still()
 	waiter.unlock(t)
-	return a.granted.Sub(released)
+	return a.granted.Sub(released) - stood
 }
 
 // requireAtOnce wants a wake-up to be a message's doing, every time. Each is for a fresh name, so that the waiter

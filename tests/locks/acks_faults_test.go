@@ -125,7 +125,7 @@ func TestALongerLeaseOfANestedHoldCountsWhenReplicasHaveIt(t *testing.T) {
 	nested := kit.Lock(t, ctx, long)
 	require.NoError(t, nested.Release())
 	replica.Pause()
-	short := kit.Lock(t, ctx, rlock.New(s, "orders", &rlock.Options{FixedLease: time.Second}))
+	short := kit.Lock(t, ctx, rlock.New(s, "orders", &rlock.Options{FixedLease: 5 * time.Second}))
 	require.NoError(t, short.Release(), "replicas have a longer lease")
 	_, err := long.TryLockFor(ctx, 50*time.Millisecond)
 	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)

@@ -38,7 +38,7 @@ func TestCluster(t *testing.T) {
 				if pubsub == holdfast.PubSubSharded {
 					cluster.NeedSharded(t)
 				}
-				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
+				opts := &holdfast.Options{Lease: kit.Lease, PubSub: pubsub}
 				a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
 				names := k.Own(names...)
 				exclusion(t, k, []*holdfast.Session{a, b}, names)
@@ -60,7 +60,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	t.Run("renewals go to every node", func(t *testing.T) {
-		const lease = 3 * time.Second
+		const lease = 5 * time.Second
 		s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: lease})
 		var holds []*holdfast.Hold
 		for _, name := range names {

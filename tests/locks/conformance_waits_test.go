@@ -111,7 +111,7 @@ func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
 // A waiter that polls with long pauses may wait as long as it likes. Waiters that listen are told of a release, and
 // know when a lease ends.
 func TestASlowPollerDelaysNobody(t *testing.T) {
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	for name, end := range map[string]func(*holdfast.Hold) error{
 		"who released":        (*holdfast.Hold).Release,
 		"whose lease is over": (*holdfast.Hold).Detach,

@@ -183,7 +183,7 @@ func TestAServerWithoutMemoryOnceKeepsNoDeadlockFromBeingBroken(t *testing.T) {
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	oom := p.On(proxy.Command("SET").With("holdfast_session"),
 		proxy.Answer("-OOM command not allowed when used memory > 'maxmemory'."), proxy.First)
-	s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: 3 * time.Second, BreakDeadlocks: true})
+	s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: 6 * time.Second, BreakDeadlocks: true})
 	a, b := rlock.New(s, "a", nil), rlock.New(s, "b", nil)
 	first := kit.Lock(t, t.Context(), a)
 	oom.Wait(t, 1)

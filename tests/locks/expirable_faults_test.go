@@ -23,7 +23,7 @@ import (
 func TestPermitsThatAreEvictedAreSetAnew(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 3, 0)
+	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 3, 0)
 	holds, err := e.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
 	srv.Do(t, "DEL", "{exports}:timeout")
@@ -53,7 +53,7 @@ func TestSeveralPermitsUnderFaults(t *testing.T) {
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
 			kit.LoadScripts(t, srv)
-			e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second}), 7, 0)
+			e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 7, 0)
 			holds, err := e.AcquireN(t.Context(), 4)
 			require.NoError(t, err)
 

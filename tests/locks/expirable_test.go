@@ -277,9 +277,9 @@ func TestAPermitIsGivenBackToItsOwnSemaphoreAlone(t *testing.T) {
 func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	e, elsewhere := kit.NewExports(t, s, 2, 0),
-		kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 2, 0)
+		kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 2, 0)
 	here, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 	there, err := elsewhere.Acquire(t.Context())

@@ -24,7 +24,7 @@ func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)
-	e := semaphore.NewExpirable(s, "permits", &semaphore.ExpirableOptions{FixedLease: 800 * time.Millisecond})
+	e := semaphore.NewExpirable(s, "permits", &semaphore.ExpirableOptions{FixedLease: 2 * time.Second})
 	_, err := e.TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)
 	h, err := e.Acquire(t.Context())

@@ -147,7 +147,7 @@ func TestPermitsWithLeasesExpireWithTheirSemaphore(t *testing.T) {
 	t.Parallel()
 	const permits = "{exports}:timeout"
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	e, ctx := kit.NewExports(t, s, 5, 0), t.Context()
 	first, err := e.Acquire(ctx)
 	require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestExpiriesThatAreRefused(t *testing.T) {
 func TestExpiriesInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.OpenCluster(t, cluster, nil)
 	for kind, make := range perishables {
 		for _, name := range []string{"a", "b", "c", "app{42}pool"} {
 			p := make(s, kind+name)

@@ -310,7 +310,7 @@ func TestALateGuardIsExecutedForNobodyElse(t *testing.T) {
 func TestALateGuardIsNotExecutedBehindALateAcquisition(t *testing.T) {
 	t.Parallel()
 	srv, proxied := kit.StartProxied(t)
-	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 4 * time.Second})
 	client := kit.NewClient(t, srv.Addr())
 	l := rlock.New(s, "x", &rlock.Options{FixedLease: 30 * time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the session knows the server's clock

@@ -119,7 +119,7 @@ func TestWhatIsHandedOverIsLostLikeOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, released := range []bool{false, true} {
-				r := newRelay(t, 1500*time.Millisecond)
+				r := newRelay(t, 3*time.Second)
 				h := r.lock()
 				heir := r.handOver(h, r.next(t.Context(), r.l.Lock))
 				ctx := heir.Context(t.Context())
@@ -148,7 +148,7 @@ func TestAHandOverWhileTheServerStandsStill(t *testing.T) {
 	for name, long := range map[string]bool{"for a moment": false, "for longer than the lease": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRelay(t, 1500*time.Millisecond)
+			r := newRelay(t, 3*time.Second)
 			h := r.lock()
 			next := r.settled(t.Context())
 			r.srv.Pause()
@@ -161,8 +161,9 @@ func TestAHandOverWhileTheServerStandsStill(t *testing.T) {
 				r.empty()
 				return
 			}
+			still := kit.Stillness()
 			kit.Within(t, kit.LongestWait, ctx.Done(), "the end of trust")
-			require.WithinDuration(t, heir.Deadline(), time.Now(), time.Second)
+			require.WithinDuration(t, heir.Deadline(), time.Now(), time.Second+still())
 			require.ErrorIs(t, heir.Err(), holdfast.ErrLost)
 			r.srv.Resume()
 			require.ErrorIs(t, heir.Release(), holdfast.ErrLost)

@@ -360,7 +360,7 @@ func TestTwoCallsOfOneOwnerThatWait(t *testing.T) {
 // The lock does not stay in a session when renewals fail: nobody there could trust it for long.
 func TestWhatIsNotRenewedIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	const lease = 4 * time.Second
+	const lease = 12 * time.Second
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	kit.LoadScripts(t, srv)

@@ -266,8 +266,8 @@ func TestALostCountIsNotRepeated(t *testing.T) {
 func TestLatchesInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	a := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
-	b := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
+	a := kit.OpenCluster(t, cluster, nil)
+	b := kit.OpenCluster(t, cluster, nil)
 	_, err := latch.New(a, "app{42}ready").TrySetCount(t.Context(), 1)
 	require.ErrorContains(t, err, "cannot be used in a cluster")
 	for _, name := range []string{"ready", "a:ready", "others"} {

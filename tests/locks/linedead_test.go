@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
-const diesLease = 1500 * time.Millisecond
+const diesLease = 2500 * time.Millisecond
 
 // mortal waits for the lock, reports for as long as it believes to have it, and gives it back when it is asked to.
 func mortal(args []string) {

@@ -69,7 +69,7 @@ func TestAWaiterThatIsCutOffWhenItsTurnComes(t *testing.T) {
 func TestACallThatStandsWithoutAReply(t *testing.T) {
 	t.Parallel()
 	stand := kit.ScriptNamed("rlock_stand")
-	const lease = 2 * time.Second
+	const lease = 3 * time.Second
 	for name, c := range map[string]struct {
 		action  proxy.Action
 		stands  bool          // by then

@@ -35,12 +35,13 @@ func between(t *testing.T, least, most time.Duration) func(any) {
 
 func TestLogOfALoss(t *testing.T) {
 	t.Parallel()
+	const lease = 6 * time.Second
 	srv, log := redistest.Start(t), &kit.Journal{}
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.JsonLogger()})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease, Logger: log.JsonLogger()})
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Do(t, "DEL", "orders")
 	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
-		"kind": "rlock", "name": "orders", "held": between(t, 1, time.Second),
+		"kind": "rlock", "name": "orders", "held": between(t, 1, lease),
 		"error": "its lease was over, or the server has dropped it",
 	})
 	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
@@ -113,7 +114,7 @@ func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 	t.Parallel()
 	srv, log := redistest.Start(t), &kit.Journal{}
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Logger: log.JsonLogger()})
 	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
 	kit.Waiting(t, kit.Kinds[0], srv)
@@ -132,7 +133,7 @@ func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 		InitAddress: []string{srv.Addr()}, Username: "deaf",
 		Password: redistest.Password,
 	},
-		&holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
+		&holdfast.Options{Lease: kit.Lease, Logger: log.JsonLogger()})
 	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	got := kit.GoLock(ctx, rlock.New(s, "orders", nil).Lock)
@@ -147,7 +148,7 @@ func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 func TestLogOfANameThatIsRefused(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		log := &kit.Journal{}
-		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Logger: log.JsonLogger()})
 		_, err := k.Make(s, "", 0).TryLock(t.Context())
 		require.Error(t, err)
 		log.RequireEntry(t, s, "holdfast: name refused", map[string]any{

@@ -26,7 +26,7 @@ func TestAttemptsOfATryThatIsRepeated(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	o := &lookout{}
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: o.observer()})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: o.observer()})
 	l := rlock.New(s, "orders", nil)
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	p.On(kit.ScriptOf(kit.Kinds[0], "acquire"), proxy.DropReply, proxy.First)
@@ -52,7 +52,7 @@ func TestACancelledWaiterHasMadeNoAttempt(t *testing.T) {
 			}
 		}
 	}
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: ob})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: ob})
 	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	l := rlock.New(s, "orders", nil)
 	first := kit.GoLock(t.Context(), l.Lock)
@@ -81,7 +81,7 @@ func TestAttemptsOfASemaphore(t *testing.T) {
 		done := acquire(ctx, of)
 		return func(a holdfast.Acquired) { attempts = a.Attempts; done(a) }
 	}
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: ob})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: ob})
 	sem := semaphore.New(s, "permits")
 	_, err := sem.TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestAttemptsOfASemaphore(t *testing.T) {
 func TestAnOpenLatchKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
+	o, s := observed(t, srv, kit.Lease)
 	require.NoError(t, latch.New(s, "open").Wait(t.Context()))
 	require.Zero(t, o.sum("wait"))
 }
@@ -129,7 +129,7 @@ func TestHowLongALostHoldWasHeld(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	ended := make(chan holdfast.Ended, 1)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: &holdfast.Observer{
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
 		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
 			return func(e holdfast.Ended) { ended <- e }
 		},
@@ -149,7 +149,7 @@ func TestHowLongALostHoldWasHeld(t *testing.T) {
 func TestNobodyIsToldOfCallsThatAreNotSent(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
+	o, s := observed(t, srv, kit.Lease)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	several := multilock.New(rlock.New(s, "a", nil), rlock.New(s, "b", nil))

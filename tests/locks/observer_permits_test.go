@@ -2,7 +2,6 @@ package locks
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +15,7 @@ import (
 func TestObserverOfASemaphore(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
+	o, s := observed(t, srv, kit.Lease)
 	p := semaphore.New(s, "permits")
 	_, err := p.TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)
@@ -37,7 +36,7 @@ func TestObserverOfASemaphore(t *testing.T) {
 func TestObserverOfSeveralPermits(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
+	o, s := observed(t, srv, kit.Lease)
 	p := semaphore.NewExpirable(s, "permits", nil)
 	_, err := p.TrySetPermits(t.Context(), 3)
 	require.NoError(t, err)
@@ -54,7 +53,7 @@ func TestObserverOfSeveralPermits(t *testing.T) {
 func TestObserverOfALatch(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
+	o, s := observed(t, srv, kit.Lease)
 	l := latch.New(s, "ready")
 	_, err := l.TrySetCount(t.Context(), 1)
 	require.NoError(t, err)

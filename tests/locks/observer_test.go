@@ -21,7 +21,7 @@ import (
 
 func TestObserverOfAFreeLock(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		l := k.Make(s, "orders", 0)
 		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 		once := map[string]int{"acquire": 1, "acquired well": 1, "hold": 1, "ended well": 1}
@@ -47,7 +47,7 @@ func TestObserverOfAFreeLock(t *testing.T) {
 
 func TestObserverOfALockThatIsTaken(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 		_, err := k.Make(s, "orders", 0).TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
@@ -60,7 +60,7 @@ func TestObserverOfALockThatIsTaken(t *testing.T) {
 
 func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 		got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
 		kit.Await(t, "a wait", func() bool { return o.sum("wait") > o.sum("waited") })
@@ -163,7 +163,7 @@ func TestObserverOfAHandOver(t *testing.T) {
 
 func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", time.Second))
 		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
 		require.Positive(t, o.sum("woken by timer"))
@@ -175,7 +175,7 @@ func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
 func TestObserverOfTurns(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
+	o, s := observed(t, srv, kit.Lease)
 	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	l := rlock.New(s, "orders", nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestObserverOfTurns(t *testing.T) {
 
 func TestObserverOfAWaitThatIsCancelled(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 		ctx, cancel := context.WithCancel(t.Context())
 		got := kit.GoLock(ctx, k.Make(s, "orders", 0).Lock)
@@ -211,7 +211,7 @@ func TestObserverOfNestedHolds(t *testing.T) {
 		if !k.Reentrant {
 			return
 		}
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		l := k.Make(s, "orders", 0)
 		outer := kit.Lock(t, t.Context(), l)
 		inner := kit.Lock(t, outer.Context(t.Context()), l)
@@ -228,7 +228,7 @@ func TestObserverOfNestedHolds(t *testing.T) {
 
 func TestObserverOfDetachedHolds(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Detach())
 		require.Equal(t, 1, o.counts(k.Title())["ended well"])
 		o.requireBalance(t)
@@ -284,7 +284,7 @@ func TestObserverOfRenewals(t *testing.T) {
 
 func TestObserverOfAnEndOfTheSession(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, kit.Lease)
 		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "taken", 0))
 		got := kit.GoLock(t.Context(), k.Make(s, "taken", 0).Lock)
 		kit.Lock(t, t.Context(), k.Make(s, "held", 0))
@@ -352,7 +352,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 					return // the same code tells of them as of others
 				}
 				o := &lookout{}
-				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: all(o)[what]})
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 4 * time.Second, Observer: all(o)[what]})
 				hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 				got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
 				kit.Waiting(t, k, srv)

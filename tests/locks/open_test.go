@@ -19,8 +19,8 @@ import (
 func TestOpenIsAsPatientWithAShortLease(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	p.On(proxy.Command("HELLO"), proxy.Delay(400*time.Millisecond), proxy.First)
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+	p.On(proxy.Command("HELLO"), proxy.Delay(time.Second), proxy.First)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
 }
 
@@ -62,7 +62,7 @@ func TestOpenRepeatsNoRefusal(t *testing.T) {
 	srv.Do(t, "CONFIG", "SET", "requirepass", "secret")
 	srv.ResetStats(t)
 	_, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Password: "wrong"},
-		&holdfast.Options{Lease: time.Second})
+		&holdfast.Options{Lease: kit.Lease})
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.EqualValues(t, 1, srv.CommandStats(t)["hello"])
 }

@@ -156,7 +156,7 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		p := proxy.Start(t, srv.Addr())
-		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 4 * time.Second})
 		hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 		rule := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer("-NOPERM this user has no permissions"),
 			proxy.EveryTime)

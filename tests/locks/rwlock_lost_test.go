@@ -44,7 +44,7 @@ func TestADeadReaderFallsOutByItself(t *testing.T) {
 func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	lost, kept := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()),
 		kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read())
 	ctx := lost.Context(t.Context())
@@ -97,7 +97,7 @@ func TestARefusedReleaseOfAReadTakesNoLaterOne(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	other := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
 	lock := kit.OrdersRW(s, 0)
 	write := kit.Lock(t, t.Context(), lock.Write())

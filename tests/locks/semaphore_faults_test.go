@@ -178,7 +178,7 @@ func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 // An attempt that is executed when nobody can wait for it any more takes nothing.
 func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 6 * time.Second
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
 	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)

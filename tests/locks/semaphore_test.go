@@ -235,8 +235,7 @@ func TestCloseEndsWaitsForPermits(t *testing.T) {
 func TestSemaphoresInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	opts := &holdfast.Options{Lease: 3 * time.Second}
-	a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+	a, b := kit.OpenCluster(t, cluster, nil), kit.OpenCluster(t, cluster, nil)
 	for i := range 6 {
 		for _, name := range []string{fmt.Sprintf("pool:%d", i), fmt.Sprintf("app{%d}pool", i)} {
 			p, q := semaphore.New(a, name), semaphore.New(b, name)

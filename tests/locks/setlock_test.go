@@ -20,8 +20,8 @@ import (
 func TestALockIsHandedOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second})
-	first := kit.Lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 700 * time.Millisecond}))
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 4 * time.Second})
+	first := kit.Lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 2 * time.Second}))
 	require.NoError(t, first.Detach())
 	token, err := setlock.New(b, "x", nil).Query(t.Context())
 	require.NoError(t, err)
@@ -34,9 +34,9 @@ func TestALockIsHandedOver(t *testing.T) {
 	_, err = l.TryLock(taken.Context(t.Context()))
 	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
 	began := time.Now()
-	_, err = setlock.New(a, "x", nil).TryLockFor(t.Context(), 2500*time.Millisecond)
+	_, err = setlock.New(a, "x", nil).TryLockFor(t.Context(), 4500*time.Millisecond)
 	require.ErrorIs(t, err, holdfast.ErrBusy, "it is renewed")
-	require.GreaterOrEqual(t, time.Since(began), 2500*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(began), 4500*time.Millisecond)
 	require.NoError(t, taken.Err())
 	require.NoError(t, taken.Release())
 
@@ -56,7 +56,7 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, proxied.Addr(), nil)
-	l := setlock.New(s, "x", &setlock.Options{FixedLease: time.Second})
+	l := setlock.New(s, "x", &setlock.Options{FixedLease: 2 * time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	for name, action := range map[string]proxy.Action{
 		"reply lost":     proxy.DropReply,
@@ -67,7 +67,7 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 		_, err := l.Adopt(t.Context(), "theirs")
 		require.ErrorIs(t, err, holdfast.ErrUnknown, name)
 		rule.Remove()
-		kit.SleepUntil(time.Now().Add(500 * time.Millisecond)) // beyond its not-after
+		kit.SleepUntil(time.Now().Add(time.Second)) // beyond its not-after
 		require.Equal(t, "theirs", srv.Str(t, "GET", "x"), name)
 	}
 	require.NoError(t, s.Close())
@@ -79,7 +79,7 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	l := setlock.New(kit.Open(t, proxied.Addr(), nil), "x", &setlock.Options{FixedLease: lease, Token: "mine"})
 	h := kit.Lock(t, t.Context(), l)
 	require.Equal(t, "mine", h.ID())

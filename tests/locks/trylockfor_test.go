@@ -243,7 +243,7 @@ func TestPermitsOfASilentServer(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			permits := semaphore.New(kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second}), "permits")
+			permits := semaphore.New(kit.Open(t, p.Addr(), &holdfast.Options{Lease: 6 * time.Second}), "permits")
 			_, err := permits.TrySetPermits(t.Context(), 5)
 			require.NoError(t, err)
 			require.NoError(t, permits.Acquire(t.Context(), 1))
@@ -253,7 +253,7 @@ func TestPermitsOfASilentServer(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, holdfast.ErrBusy)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, took(), 3*time.Second) // a third of the lease is one second
+			require.Less(t, took(), 4*time.Second) // a third of the lease is two seconds
 			p.ResumeAll()
 		})
 	}

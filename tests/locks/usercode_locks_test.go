@@ -100,7 +100,7 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 			}
 			b := newBlocker(t, function)
 			s := kit.Open(t, srv.Addr(), &holdfast.Options{
-				Lease: 2 * time.Second, Observer: b.observer(),
+				Lease: 4 * time.Second, Observer: b.observer(),
 				Logger: b.logger(),
 			})
 			mine := kit.Lock(t, t.Context(), rlock.New(s, "mine", nil))
@@ -172,7 +172,7 @@ func TestAnObserverOfALossMayAskAndClose(t *testing.T) {
 			closed <- time.Since(began)
 		}
 	}}
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 4 * time.Second, Observer: observer})
 	session.Store(s)
 	kit.Lock(t, t.Context(), rlock.New(s, "lost", nil))
 	kit.Lock(t, t.Context(), rlock.New(s, "other", nil))

@@ -155,7 +155,7 @@ func TestACallThatAnObserverEndsLeavesNothing(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		others := kit.Open(t, srv.Addr(), nil)
 		eachSabotage(t, k, functionsOfACall, func(t *testing.T, name string, saboteur *saboteur) {
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: saboteur.observer()})
 			l, rival := k.Make(s, name, 0), k.Rival(others, name, 0)
 			saboteur.armed.Store(true)
 			ended := goSabotaged(func() { _, _ = l.TryLock(t.Context()) })
@@ -255,7 +255,7 @@ func TestPermitsThatAnObserverInterruptsComeBack(t *testing.T) {
 		}
 		eachSabotage(t, k, functions, func(t *testing.T, name string, saboteur *saboteur) {
 			name += fmt.Sprint(waits)
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: saboteur.observer()})
 			p, rival := semaphore.New(s, name), semaphore.New(others, name)
 			_, err := rival.TrySetPermits(t.Context(), 1)
 			require.NoError(t, err)

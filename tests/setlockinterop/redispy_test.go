@@ -16,7 +16,7 @@ import (
 func TestALockOfRedisPyWithoutAnEnd(t *testing.T) {
 	srv := redistest.Start(t)
 	endless := redisPy.mutex(t, srv, 0)
-	p := oursFor(t, srv, 3*time.Second)
+	p := oursFor(t, srv, long)
 	l := setlock.New(p.session, "x", &setlock.Options{FixedLease: long})
 	token := take(t, endless)
 	require.Equal(t, map[string]redistest.Value{"x": {Type: "string", Content: token}}, srv.Keyspace(t))
@@ -46,7 +46,7 @@ func TestALockOfRedisPyWithoutAnEnd(t *testing.T) {
 func TestRedisPyKeepsALockOfOurs(t *testing.T) {
 	srv := redistest.Start(t)
 	m := redisPy.mutex(t, srv, long).(*pythonMutex)
-	l := setlock.New(oursFor(t, srv, 3*time.Second).session, "x", &setlock.Options{FixedLease: long / 2})
+	l := setlock.New(oursFor(t, srv, long).session, "x", &setlock.Options{FixedLease: long / 2})
 	hold, err := l.TryLock(t.Context())
 	require.NoError(t, err)
 	locked, err := m.do("locked", nil)

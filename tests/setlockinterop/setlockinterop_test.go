@@ -59,7 +59,7 @@ func TestTheirLocksAreSeenAndForced(t *testing.T) {
 		srv := redistest.Start(t)
 		m := their.mutex(t, srv, long)
 		token := take(t, m)
-		l := setlock.New(oursFor(t, srv, 3*time.Second).session, "x", nil)
+		l := setlock.New(oursFor(t, srv, long).session, "x", nil)
 		_, err := l.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 		_, err = l.TryLockFor(t.Context(), 300*time.Millisecond)
@@ -114,7 +114,7 @@ func TestTheLockOfAKilledProcessIsFreedByItsLease(t *testing.T) {
 	eachWay(t, func(t *testing.T, p pair) {
 		lease := time.Second
 		if p.first.name == ours.name {
-			lease *= 2 // for it to be renewed in time, on a machine that is busy
+			lease *= 3 // for it to be renewed in time, on a machine that is busy
 		}
 		srv := redistest.Start(t)
 		second := p.second.mutex(t, srv, long)
@@ -255,7 +255,7 @@ func TestALockIsHandedOver(t *testing.T) {
 
 // What is adopted from them is renewed, for as long as it takes; what is not held any more is not adopted.
 func TestTheirLockIsAdoptedAndRenewed(t *testing.T) {
-	const lease = time.Second
+	const lease = 2 * time.Second
 	eachOfTheirs(t, func(t *testing.T, their library) {
 		srv := redistest.Start(t)
 		m, rival := their.mutex(t, srv, lease), their.mutex(t, srv, long)
@@ -289,7 +289,7 @@ func TestTheirLockIsAdoptedAndRenewed(t *testing.T) {
 
 // A lock that ours still holds can be given back by them with its token; ours is told when it renews, or releases.
 func TestTheyGiveBackWhatWeHold(t *testing.T) {
-	const lease = time.Second
+	const lease = 3 * time.Second
 	eachOfTheirs(t, func(t *testing.T, their library) {
 		srv := redistest.Start(t)
 		l := setlock.New(oursFor(t, srv, lease).session, "x", &setlock.Options{Token: "agreed"})
@@ -353,7 +353,7 @@ func TestRedislocksMetadataBelongToTheToken(t *testing.T) {
 	defer client.Close()
 	lock, err := redislock.Obtain(t.Context(), client, "x", long, &redislock.Options{Metadata: " of host 7"})
 	require.NoError(t, err)
-	l := setlock.New(oursFor(t, srv, 3*time.Second).session, "x", nil)
+	l := setlock.New(oursFor(t, srv, long).session, "x", nil)
 	token, err := l.Query(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lock.Token()+lock.Metadata(), token)

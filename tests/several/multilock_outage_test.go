@@ -150,7 +150,7 @@ func TestAMultiLockWithASilentServerKeepsNobodyFromTheOther(t *testing.T) {
 // The outage is longer than a call for a member waits for its reply.
 func TestAMultiLockWaitsOutALongOutage(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	m, servers := oneNameOnTwo(t, lease)
 	got := kit.GoLock(t.Context(), m.Lock)
 	time.Sleep(lease * 4 / 3)
@@ -162,7 +162,7 @@ func TestAMultiLockWaitsOutALongOutage(t *testing.T) {
 func TestAMultiLockFollowsMappedNames(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	swapped := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, MapName: func(name string) string {
+	swapped := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, MapName: func(name string) string {
 		return map[string]string{"a": "z", "b": "y"}[name]
 	}})
 	rw := rwlock.New(swapped, "a", nil)

@@ -153,7 +153,7 @@ func TestACallerOfAMultiLockMayRecover(t *testing.T) {
 func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 	m := multilock.New(rlock.New(a, "a", nil), rlock.New(b, "b", nil))
 	for name, end := range map[string]struct {
 		do  func()
@@ -165,7 +165,7 @@ func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 		h := kit.Lock(t, t.Context(), m)
 		ctx := h.Context(t.Context())
 		end.do()
-		kit.Within(t, 2*time.Second, ctx.Done(), name)
+		kit.Within(t, 4*time.Second, ctx.Done(), name)
 		require.ErrorIs(t, context.Cause(ctx), end.err)
 		require.ErrorIs(t, h.Err(), end.err)
 		kit.Await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 0 })
@@ -299,7 +299,7 @@ func TestAMultiLockLeavesNoMemberBehind(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	s, behind := kit.Open(t, srv.Addr(), nil), kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	s, behind := kit.Open(t, srv.Addr(), nil), kit.Open(t, proxied.Addr(), nil)
 	m := multilock.New(rlock.New(s, "a", nil), rlock.New(behind, "b", nil), rlock.New(s, "c", nil))
 	taken := kit.Lock(t, t.Context(), rlock.New(s, "c", nil))
 	for range 30 {

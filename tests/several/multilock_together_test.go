@@ -255,7 +255,7 @@ func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	short := rlock.New(s, "a", &rlock.Options{FixedLease: 3 * time.Second})
+	short := rlock.New(s, "a", &rlock.Options{FixedLease: 5 * time.Second})
 	m := multilock.New(short, rlock.New(s, "b", &rlock.Options{FixedLease: time.Hour}))
 	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
 	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.First)

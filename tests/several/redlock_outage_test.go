@@ -244,7 +244,7 @@ func refusals(l *multilock.RedLock) (wrong error) {
 // A hold survives the end of one of its sessions, and of a second one, but not of a third.
 func TestARedLockOutlivesTheSessionsThatItDoesNotNeed(t *testing.T) {
 	t.Parallel()
-	const length = 3 * time.Second
+	const length = 6 * time.Second
 	f := kit.NewFleet(t, 5)
 	near, other := f.Near(&holdfast.Options{Lease: length}),
 		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)

@@ -23,15 +23,16 @@ import (
 // rule two callers would have the lock.
 func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
 	t.Parallel()
-	const length = 2 * time.Second
 	trusting := *kit.Careful
 	trusting.TrustRestarted = true
 	for name, c := range map[string]struct {
-		opts *multilock.RedLockOptions
-		two  bool // two have it
-	}{"careful": {kit.Careful, false}, "trusting": {&trusting, true}} {
+		opts   *multilock.RedLockOptions
+		length time.Duration // of the lease; the first one trusts it until the end of the second case
+		two    bool          // two have it
+	}{"careful": {kit.Careful, 2 * time.Second, false}, "trusting": {&trusting, 10 * time.Second, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			length := c.length
 			opts := &holdfast.Options{Lease: length}
 			f := kit.NewFleet(t, 5)
 			f.Seasoned(length)

@@ -81,7 +81,7 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 	srv := redistest.Start(t)
 	var s []*holdfast.Session
 	for range 3 {
-		s = append(s, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second}))
+		s = append(s, kit.Open(t, srv.Addr(), nil))
 	}
 	srv.ResetStats(t)
 	three := func(name string, opts *multilock.RedLockOptions) *multilock.RedLock {
@@ -106,8 +106,8 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 		{`redlock "": lock: name is empty`, three("", nil)},
 		{`RedLockOptions.ServerTimeout is -1s`, three("a", &multilock.RedLockOptions{ServerTimeout: -time.Second})},
 		{
-			`RedLockOptions.ServerTimeout is 3s, must be 0 or less `,
-			three("a", &multilock.RedLockOptions{ServerTimeout: 3 * time.Second}),
+			`RedLockOptions.ServerTimeout is 9s, must be 0 or less `,
+			three("a", &multilock.RedLockOptions{ServerTimeout: kit.Lease}),
 		},
 		{
 			`lock 2 is nil`,
@@ -121,12 +121,12 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 			}, nil),
 		},
 		{
-			`RedLockOptions.MinValidity is 2.93s, must be 0 or less`,
-			three("a", &multilock.RedLockOptions{MinValidity: 2930 * time.Millisecond}),
+			`RedLockOptions.MinValidity is 8.87s, must be 0 or less`,
+			three("a", &multilock.RedLockOptions{MinValidity: 8870 * time.Millisecond}),
 		},
 		{
-			`RedLockOptions.MinValidity is 3s, must be 0 or less than`,
-			three("a", &multilock.RedLockOptions{MinValidity: 3 * time.Second}),
+			`RedLockOptions.MinValidity is 9s, must be 0 or less than`,
+			three("a", &multilock.RedLockOptions{MinValidity: kit.Lease}),
 		},
 		{`RedLockOptions.MinValidity is -1s`, three("a", &multilock.RedLockOptions{MinValidity: -time.Second})},
 	} {

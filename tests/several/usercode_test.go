@@ -26,7 +26,7 @@ type closer struct {
 // open opens a session that is closed so.
 func (c *closer) open(t *testing.T, addr string) *holdfast.Session {
 	c.closed = make(chan error, 10)
-	s := kit.Open(t, addr, &holdfast.Options{Lease: 3 * time.Second, Observer: &holdfast.Observer{
+	s := kit.Open(t, addr, &holdfast.Options{Lease: 6 * time.Second, Observer: &holdfast.Observer{
 		Hold: func(_ context.Context, of holdfast.Subject) func(holdfast.Ended) {
 			return func(holdfast.Ended) {
 				if of.Name == c.name {
