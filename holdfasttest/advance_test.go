@@ -391,6 +391,21 @@ func TestAdvanceTellsNobodyElse(t *testing.T) {
 	require.Equal(t, "17", <-got)
 }
 
+// A hold that has reached MaxHold is not renewed any more, so Advance does not wait for that.
+func TestAdvancePastMaxHold(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	s := server.Open(&holdfast.Options{Lease: 30 * time.Second, MaxHold: 40 * time.Second})
+	hold := mustLock(t, rlock.New(s, "x", nil).TryLock)
+	server.Advance(25 * time.Second)
+	began := time.Now()
+	server.Advance(20 * time.Second)
+	assert.Less(t, time.Since(began), 1500*time.Millisecond, "it gives up after 2 s")
+	require.NoError(t, hold.Err())
+	server.Advance(10 * time.Second)
+	require.ErrorContains(t, hold.Err(), "held for longer than Options.MaxHold, 40s")
+}
+
 // The clock goes neither back nor out of the range of time.
 func TestTimeDoesNotGoBack(t *testing.T) {
 	t.Parallel()

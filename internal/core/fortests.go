@@ -33,7 +33,7 @@ func Telling(s *session.Session) bool { return keeperOf(s).telling.Load() > 0 }
 func Overdue(s *session.Session) bool {
 	k := keeperOf(s)
 	fresh := lease.Trust(s.Now()-s.Lease()/3, s.Lease())
-	for _, g := range k.dog.All() {
+	for _, g := range k.withinMax(k.dog.All()) {
 		for _, h := range g.live() {
 			if h.watched() && h.Err() == nil && h.Trust() < fresh {
 				return true

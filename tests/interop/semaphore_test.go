@@ -104,11 +104,11 @@ func TestSemaphoreExpiry(t *testing.T) {
 					return
 				}
 				p.add(t, 2)
-				require.Empty(t, f.server().TTLs(t))
+				require.NotContains(t, f.server().TTLs(t), "s") // the session may have told who it is
 				require.True(t, other.remove(t))
 				set(t, f)
 				require.Equal(t, 5, p.drain(t))
-				require.Empty(t, f.server().TTLs(t))
+				require.NotContains(t, f.server().TTLs(t), "s") // the session may have told who it is
 			})
 		}
 	}
