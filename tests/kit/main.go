@@ -22,7 +22,7 @@ const Orders = "orders"
 // run if a goroutine is left behind.
 func Main(m *testing.M, roles map[string]func(args []string)) {
 	worker.Run(roles)
-	go running.run()
+	running.start()
 	code := m.Run()
 	if code == 0 {
 		if left := GoroutinesLeft(5 * time.Second); left != "" {

@@ -13,6 +13,7 @@ var running = newMetronome()
 // A metronome beats every few ms and adds up its delays: the time in which the whole process stood still, because the
 // machine did or because others had its processors. It allocates nothing, as some tests count allocations.
 type metronome struct {
+	begun  sync.Once
 	mu     sync.Mutex
 	beaten *sync.Cond // on mu
 	beats  int
@@ -50,8 +51,12 @@ func (m *metronome) run() {
 	}
 }
 
+// start makes it beat, for the life of the process.
+func (m *metronome) start() { m.begun.Do(func() { go m.run() }) }
+
 // stoodStill returns for how long the process has stood still, counted when that many more beats have passed.
 func (m *metronome) stoodStill(beats int) time.Duration {
+	m.start() // not each package has Main
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for end := m.beats + beats; m.beats < end; {
