@@ -21,7 +21,7 @@ func TestBench(t *testing.T) {
 	}
 	require.Equal(t, 3, strings.Count(text, "4 goroutines"))
 
-	lines := strings.Split(strings.TrimSpace(ok(t, srv, "bench", "--time", "300ms", "--json")), "\n")
+	lines := strings.Split(strings.TrimSpace(ok(t, srv, "bench", "--time", "3s", "--json")), "\n")
 	require.Len(t, lines, 3)
 	for _, line := range lines {
 		var r map[string]any

@@ -161,7 +161,7 @@ func TestLatchThatMayHaveBeenSet(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	p.On(proxy.Command("EVAL", "EVALSHA"), proxy.DropReply, proxy.EveryTime)
-	r := run(t, nil, nil, "latch", "set", "gate", "1", "--timeout", "1s", "--redis", "redis://"+p.Addr())
+	r := run(t, nil, nil, "latch", "set", "gate", "1", "--timeout", "3s", "--redis", "redis://"+p.Addr())
 	require.Equal(t, 75, r.code, r.stderr)
 }
 
@@ -227,7 +227,7 @@ func TestLatchDownIsInterrupted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Do(t, "SET", "gate", "100000000")
-	r := run(t, srv, nil, "latch", "down", "gate", "-n", "100000000", "--timeout", "300ms")
+	r := run(t, srv, nil, "latch", "down", "gate", "-n", "100000000", "--timeout", "2s")
 	require.Equal(t, 75, r.code)
 	require.Regexp(t, `after \d+ of 100000000 times: `, r.stderr)
 }

@@ -151,7 +151,7 @@ func TestDoctorInAClusterWithoutAReplica(t *testing.T) {
 		n.Do(t, "CONFIG", "SET", "cluster-node-timeout", "60000")
 	}
 	replica.Pause()
-	found := examine(t, srv, nil, "--timeout", "500ms")
+	found := examine(t, srv, nil, "--timeout", "2s")
 	replica.Resume()
 	f := found["reach"][0]
 	require.Equal(t, replica.Addr(), f.Node)

@@ -55,7 +55,7 @@ func TestInspectBesideADeadMaster(t *testing.T) {
 			assert.Equal(t, 0, r.code, r.stderr)
 			assert.Contains(t, r.stdout, "? "+session+":1")
 			assert.Less(t, time.Since(began), 20*time.Second)
-			r = run(t, nil, env, "wait", lock, "-w", "1")
+			r = run(t, nil, env, "wait", lock, "-w", "5") // a busy machine takes a second for its first look
 			assert.Equal(t, 1, r.code, r.stderr)
 			r = run(t, nil, env, "ls")
 			assert.Equal(t, 69, r.code, r.stderr)
@@ -64,7 +64,7 @@ func TestInspectBesideADeadMaster(t *testing.T) {
 			assert.Contains(t, r.stderr, dead.Addr())
 			r = run(t, nil, env, "unlock", "--yes", lock)
 			assert.Equal(t, 0, r.code, r.stderr)
-			r = run(t, nil, env, "wait", lock, "-w", "1")
+			r = run(t, nil, env, "wait", lock, "-w", "20")
 			assert.Equal(t, 0, r.code, r.stderr)
 			assert.NotEqual(t, 0, run(t, nil, env, "wait", lost, "-w", "1").code, "nobody can know")
 		})

@@ -203,7 +203,7 @@ func TestTheRightsOfTheGuideAreEnough(t *testing.T) {
 		assert.Equal(t, listed(t, srv)[name].Kind, parsed(t, r.stdout).Kind)
 		assert.Nil(t, parsed(t, r.stdout).Listening)
 	}
-	r = run(t, srv, env, "wait", "plain", "-w", "2") // a busy machine takes a second for its first look
+	r = run(t, srv, env, "wait", "plain", "-w", "5") // a busy machine takes a second for its first look
 	assert.Equal(t, 1, r.code, r.stderr)
 	r = run(t, srv, env, "unlock", "--yes", "plain")
 	assert.Equal(t, 69, r.code, r.stderr)

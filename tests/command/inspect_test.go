@@ -121,11 +121,14 @@ func take(t testing.TB, l holdfast.Locker) *holdfast.Hold {
 	return h
 }
 
+// longLease is that of the session that does everything.
+const longLease = 10 * time.Minute
+
 // everything holds, waits for and counts something of every kind, and returns the session that does so.
 func everything(t testing.TB, srv *redistest.Server) *holdfast.Session {
 	t.Helper()
 	ctx := t.Context()
-	s := open(t, srv, &holdfast.Options{Label: "night shift"})
+	s := open(t, srv, &holdfast.Options{Label: "night shift", Lease: longLease}) // no renewal may be late
 	plain := take(t, rlock.New(s, "plain", nil))
 	_, err := rlock.New(s, "plain", nil).TryLock(plain.Context(ctx))
 	require.NoError(t, err)
@@ -210,7 +213,7 @@ func TestLsAndShowEveryKind(t *testing.T) {
 			assert.Equal(t, "held", o.State, name)
 			require.NotEmpty(t, o.Holders, name)
 			assert.EqualValues(t, len(o.Holders), *o.HolderCount)
-			assert.InDelta(t, 25_000, *o.LeaseMS, 5_000, name)
+			assert.InDelta(t, longLease.Milliseconds()-30_000, *o.LeaseMS, 30_000, name)
 			for _, h := range o.Holders {
 				assert.Equal(t, s.ID(), h.Session, name)
 				require.NotNil(t, h.Process, name)
@@ -224,7 +227,7 @@ func TestLsAndShowEveryKind(t *testing.T) {
 	assert.EqualValues(t, 1, *names["fenced"].Token)
 	assert.EqualValues(t, 2, *names["read"].HolderCount)
 	assert.Equal(t, "read", names["read"].Holders[1].Mode)
-	assert.InDelta(t, 25_000, *shown(t, srv, "read").Holders[0].LeaseMS, 5_000)
+	assert.InDelta(t, longLease.Milliseconds()-30_000, *shown(t, srv, "read").Holders[0].LeaseMS, 30_000)
 	assert.Equal(t, "write", names["written"].Holders[0].Mode)
 	assert.NotContains(t, names["written"].Holders[0].ID, ":write")
 	assert.EqualValues(t, 5, *names["semaphore"].Value)
@@ -264,7 +267,7 @@ func TestLsAndShowEveryKind(t *testing.T) {
 func TestLsAndShowWhatJavaHolds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	lease := func(key string) { srv.Do(t, "PEXPIRE", key, "30000") }
+	lease := func(key string) { srv.Do(t, "PEXPIRE", key, "300000") }
 	srv.Do(t, "HSET", "x", java1, "2")
 	lease("x")
 	srv.Do(t, "HSET", "fl", java1, "1")
@@ -275,8 +278,8 @@ func TestLsAndShowWhatJavaHolds(t *testing.T) {
 	srv.Do(t, "ZADD", "redisson_lock_timeout:app{4}", "1", java2)
 	srv.Do(t, "HSET", "rw", "mode", "read", java1, "2", java2, "1")
 	lease("rw")
-	srv.Do(t, "SET", "{rw}:"+java1+":rwlock_timeout:1", "1", "PX", "10000")
-	srv.Do(t, "SET", "{rw}:"+java1+":rwlock_timeout:2", "1", "PX", "20000")
+	srv.Do(t, "SET", "{rw}:"+java1+":rwlock_timeout:1", "1", "PX", "100000")
+	srv.Do(t, "SET", "{rw}:"+java1+":rwlock_timeout:2", "1", "PX", "200000")
 	srv.Do(t, "HSET", "down", "mode", "write", java1+":write", "1", java1, "1")
 	lease("down")
 	srv.Do(t, "HSET", "f", java1, "2")
@@ -301,7 +304,7 @@ func TestLsAndShowWhatJavaHolds(t *testing.T) {
 
 	rw := shown(t, srv, "rw")
 	require.Len(t, rw.Holders, 2)
-	assert.InDelta(t, 19_000, *rw.Holders[0].LeaseMS, 1_000)
+	assert.InDelta(t, 190_000, *rw.Holders[0].LeaseMS, 10_000)
 	assert.EqualValues(t, 0, *rw.Holders[1].LeaseMS, "its hold is over")
 	down := shown(t, srv, "down")
 	require.Len(t, down.Holders, 2)

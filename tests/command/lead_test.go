@@ -20,10 +20,10 @@ const election = "scheduler"
 const leads = `trap 'echo "over $HOLDFAST_TOKEN"; exit 3' TERM
 echo "leads $HOLDFAST_TOKEN"; while :; do sleep 0.02; done`
 
-// stand starts "holdfast lead".
+// stand starts "holdfast lead", with a lease that outlasts a machine that stands still for a second or two.
 func stand(t testing.TB, srv *redistest.Server, args ...string) *job {
 	t.Helper()
-	return beginVerb(t, srv, nil, "lead", append([]string{"--verbose", "--lease", "6"}, args...)...)
+	return beginVerb(t, srv, nil, "lead", append([]string{"--verbose", "--lease", "15"}, args...)...)
 }
 
 // term reads the line in which the command says that its term has begun, or is over.
@@ -120,7 +120,7 @@ func TestALostTermIsFollowed(t *testing.T) {
 // A leader that is cut off ends its command before the next term begins, and waits the outage out.
 func TestALeaderOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
-	outlivesAnOutage(t, func(*job) {}, "--grace", "0.1")
+	outlivesAnOutage(t, func(*job) {}, "--grace", "2")
 }
 
 // Who resizes the terminal while the lost term is given back ends nothing.

@@ -79,7 +79,7 @@ func beginMuteWith(t *testing.T, srv *redistest.Server, env []string, args ...st
 func TestRunStopsBeforeItSaysSo(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j, listen := beginMute(t, srv, "--lease", "3s", "x", "--", "sh", "-c",
+	j, listen := beginMute(t, srv, "--lease", "15s", "x", "--", "sh", "-c",
 		`exec 2>/dev/null; trap "echo told; exit" TERM; echo ready; while :; do sleep 0.05; done`)
 	defer listen()
 	j.readies(1)

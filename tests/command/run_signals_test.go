@@ -92,7 +92,7 @@ func TestRunInterruptedWhileWaiting(t *testing.T) {
 				require.Empty(t, j.gone())
 			}
 			require.NoError(t, hold.Release())
-			require.Empty(t, srv.Keyspace(t))
+			kit.Await(t, "nothing left", func() bool { return len(srv.Keyspace(t)) == 0 })
 		})
 	}
 }

@@ -61,8 +61,8 @@ func TestRunConflicts(t *testing.T) {
 		code int
 	}{
 		"plain":             {[]string{"-n", "plain"}, 1},
-		"-w":                {[]string{"-w", "0.05", "plain"}, 1},
-		"-w with a unit":    {[]string{"-w", "50ms", "plain"}, 1},
+		"-w":                {[]string{"-w", "0.5", "plain"}, 1},
+		"-w with a unit":    {[]string{"-w", "500ms", "plain"}, 1},
 		"-w 0":              {[]string{"-w", "0", "plain"}, 1},
 		"-E":                {[]string{"-n", "-E", "75", "plain"}, 75},
 		"-E 0":              {[]string{"-n", "-E", "0", "plain"}, 0},
@@ -284,14 +284,14 @@ func TestRunKeepsOthersOutForAtLeastSoLong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	for name, mode := range map[string]string{"plain": "--fair=false", "fair": "--fair", "write": "-x"} {
-		r := run(t, srv, nil, "run", "--at-least", "1h", "--lease", "1s", mode, name, "--", "echo", "ran")
+		r := run(t, srv, nil, "run", "--at-least", "1h", "--lease", "15s", mode, name, "--", "echo", "ran")
 		require.Equal(t, "ran\n", r.stdout, r.stderr)
 		r = run(t, srv, nil, "run", "-n", mode, name, "--", "echo", "ran")
 		require.Equal(t, 1, r.code, r.stderr)
 		require.Empty(t, r.stdout)
 		require.Greater(t, srv.Int(t, "PTTL", name), int64(3_000_000))
 	}
-	r := run(t, srv, nil, "run", "--at-least", "20ms", "--lease", "1s", "short", "--", "sleep", "0.1")
+	r := run(t, srv, nil, "run", "--at-least", "20ms", "--lease", "15s", "short", "--", "sleep", "0.1")
 	require.Zero(t, r.code, r.stderr)
 	kit.Await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "short") == 0 })
 	r = run(t, srv, nil, "run", "--at-least", "1ms", "short", "--", "true")
@@ -318,14 +318,14 @@ func TestRunMayBeTakenOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	attempt := func(line string) result {
-		return run(t, srv, nil, "run", "-n", "--take-over", "--at-least", "1h", "--lease", "2s", "job", "-c", line)
+		return run(t, srv, nil, "run", "-n", "--take-over", "--at-least", "1h", "--lease", "15s", "job", "-c", line)
 	}
 	require.Equal(t, 3, attempt("exit 3").code)
 	require.Equal(t, 143, attempt("kill $$").code)
-	killed := command(t, srv, nil, "run", "--take-over", "--at-least", "1h", "--lease", "2s", "job", "--", "sleep", "60")
+	killed := command(t, srv, nil, "run", "--take-over", "--at-least", "1h", "--lease", "15s", "job", "--", "sleep", "60")
 	require.NoError(t, killed.Start())
 	kit.Await(t, "the command", func() bool { return srv.Int(t, "EXISTS", "job") == 1 })
-	require.Less(t, srv.Int(t, "PTTL", "job"), int64(2001), "nothing but the lease keeps others out meanwhile")
+	require.Less(t, srv.Int(t, "PTTL", "job"), int64(15_001), "nothing but the lease keeps others out meanwhile")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
 	kit.Await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "job") == 0 })

@@ -139,7 +139,7 @@ func TestRunLongFlags(t *testing.T) {
 		"--conflict-exit-code": {[]string{"--nonblock", "--conflict-exit-code", "9", "plain", "--", "echo", "ran"}, 9, ""},
 		"--shared":             {[]string{"--nonblock", "--shared", "read", "--", "echo", "ran"}, 0, "ran\n"},
 		"--exclusive":          {[]string{"--nonblock", "--exclusive", "read", "--", "echo", "ran"}, 1, ""},
-		"--wait":               {[]string{"--wait", "0.05", "plain", "--", "echo", "ran"}, 1, ""},
+		"--wait":               {[]string{"--wait", "0.5", "plain", "--", "echo", "ran"}, 1, ""},
 		"--command":            {[]string{"--command", "echo a && exit 3", "free"}, 3, "a\n"},
 		"--no-fork":            {[]string{"--no-fork", "--lease", "1h", "hourly", "--", "echo", "ran"}, 0, "ran\n"},
 		"seconds":              {[]string{"--lease", "5", "--grace", "0.5", "seconds", "--", "echo", "ran"}, 0, "ran\n"},

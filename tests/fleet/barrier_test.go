@@ -639,6 +639,7 @@ func TestAPartyThatIsGone(t *testing.T) {
 					require.Equal(t, mode == "breaks", goesOn.Broken)
 					best = min(best, goesOn.To-at)
 					if undo != nil { // it learns that it has lost its place, and joins again
+						awaitLost(t, srv, name, parties-1) // the others may have stood still rather than waited
 						undo()
 						r.seen(t, "its loss", func(said passage) bool {
 							return said.Who == parties-1 && said.Lost && said.To > at
@@ -656,6 +657,16 @@ func TestAPartyThatIsGone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// awaitLost waits until no more than so many parties have their places.
+func awaitLost(t *testing.T, srv *redistest.Server, name string, parties int64) {
+	t.Helper()
+	kit.Await(t, "the end of a lease", func() bool {
+		return srv.Int(t, "EVAL", `local t = redis.call('TIME')
+			return redis.call('ZCOUNT', KEYS[1], t[1] * 1000 + math.floor(t[2] / 1000) + 1, '+inf')`,
+			"1", "{"+name+"}:timeout") <= parties
+	})
 }
 
 // Parties of several barriers are killed, stopped and cut off at any time, while replies are lost. Nobody goes on too

@@ -51,7 +51,7 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 					})
 				}()
 			}
-			onlooker := join()
+			onlooker := kit.OpenWith(t, kit.BySentinel(set), &holdfast.Options{Lease: 20 * time.Second})
 			told := watch(ctx, onlooker)
 			first := kit.Within(t, 20*time.Second, h.begun, "a leader")
 			queued(t, onlooker, all-1)

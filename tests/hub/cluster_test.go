@@ -35,7 +35,8 @@ func newRing(t *testing.T, sharded bool) *ring {
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: r.Addrs(), PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
-		ConnWriteTimeout: time.Second, Dialer: net.Dialer{Timeout: time.Second, KeepAlive: 500 * time.Millisecond},
+		// A node that stands still for a second or two keeps its connections.
+		ConnWriteTimeout: 10 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Second},
 		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
 	})
 	require.NoError(t, err)

@@ -57,7 +57,7 @@ func requireCrowd(t *testing.T, sort kind) {
 			workers.Go(func() {
 				for round := range rounds {
 					if leased && i < 2 && round%8 == 7 {
-						p.acquire(t, n, 3*briefLease) // and forgets it
+						p.acquire(t, n, briefLease) // and forgets it
 						continue
 					}
 					ids := p.acquire(t, n, 0)

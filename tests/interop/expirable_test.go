@@ -20,7 +20,7 @@ const (
 	never = 922337203685477
 	// briefLease is the lease of permits that are to come back soon, but not before the call that took them has
 	// returned.
-	briefLease = 150 * time.Millisecond
+	briefLease = 400 * time.Millisecond
 )
 
 // unknownPermit is the id of no permit.

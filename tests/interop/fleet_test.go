@@ -78,10 +78,8 @@ func joinFleetFrom(
 		options.MapName = func(name string) string { return opts.prefix + name }
 	}
 	open := func(addresses ...string) {
-		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: addresses}, options)
-		require.NoError(t, err)
+		session := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: addresses}, options)
 		t.Cleanup(func() { require.NoError(t, session.Close()) })
-		redistest.Limit(t, func() { _ = session.Close() })
 		require.NoError(t, learnClock(t.Context(), session))
 		f.sessions = append(f.sessions, session)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
@@ -153,12 +154,7 @@ func TestExpirableFrozenHolderHasLostThem(t *testing.T) {
 	default:
 	}
 	h.Resume()
-	select {
-	case said := <-h.says:
-		require.Contains(t, said, "lost")
-	case <-time.After(promptly):
-		t.Fatal("nobody has told the holder")
-	}
+	require.Contains(t, kit.Within(t, promptly, h.says, "what the holder is told"), "lost")
 	time.Sleep(shortLease) // in which it would renew them
 	require.ElementsMatch(t, j.granted(), slices.Collect(maps.Keys(f.scores(t, "s"))))
 	requirePermits(t, 0, 2, "Java's", j)

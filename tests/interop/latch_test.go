@@ -76,12 +76,9 @@ func requireLatchOpens(t *testing.T, s *site) {
 				for _, w := range waits {
 					requireWaiting(t, w)
 				}
-				opened := time.Now()
-				a.countDown(t)
-				for _, w := range waits {
-					w.await(t, promptly)
-				}
-				return waits[0].granted.Sub(opened)
+				took := timed(t, func() { a.countDown(t) }, waits[0])
+				waits[1].await(t, promptly)
+				return took
 			})
 		})
 	}

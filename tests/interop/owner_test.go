@@ -50,9 +50,9 @@ type attempt struct {
 	err     error
 }
 
-// promptly is far longer than a message takes on a busy machine, and far shorter than the timers that wake a waiter
-// without one: 4 s in Go, 5 s for a fair lock, the lease of 30 s in Java.
-const promptly = 2 * time.Second
+// promptly is far longer than a message takes on a busy machine, and shorter than the timers that wake a waiter without
+// one: 4 s in Go, 5 s for a fair lock, the lease of 30 s in Java.
+const promptly = kit.Told
 
 // await waits until the lock is granted, no longer than limit.
 func (a *attempt) await(t *testing.T, limit time.Duration) {

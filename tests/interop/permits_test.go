@@ -128,12 +128,10 @@ func requireGiftsWake(t *testing.T, s *site, sort kind, gifts ...gift) {
 					g, w := giver.permits(t, f, sort, name), giver.other().permits(t, f, sort, name)
 					ids := gift.arrange(t, g)
 					a := f.waitFor(t, name, w, 2)
-					given := time.Now()
-					gift.give(t, g, ids)
-					a.await(t, promptly)
+					took := timed(t, func() { gift.give(t, g, ids) }, a)
 					require.Len(t, w.granted(), 2)
 					require.Zero(t, g.free(t))
-					return a.granted.Sub(given)
+					return took
 				})
 			})
 		}

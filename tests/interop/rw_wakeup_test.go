@@ -139,13 +139,7 @@ func (f *fleet) wake(t *testing.T, waiters []owner, name string, holder owner) t
 		w = w.with(t, w.of(), name)
 		woken, attempts = append(woken, w), append(attempts, f.wait(t, w, name))
 	}
-	released := time.Now()
-	holder.unlock(t)
-	var longest time.Duration
-	for _, a := range attempts {
-		a.await(t, promptly)
-		longest = max(longest, a.granted.Sub(released))
-	}
+	longest := timed(t, func() { holder.unlock(t) }, attempts...)
 	for _, w := range woken {
 		w.unlock(t)
 	}

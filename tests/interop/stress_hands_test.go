@@ -33,10 +33,14 @@ func (h *goHands) take(k stressKind, names []string, n int, wait time.Duration) 
 	if k.golang == nil {
 		s := semaphore.New(h.session, names[0])
 		err := func() error {
-			if wait > 0 {
-				return s.TryAcquireFor(h.ctx, n, wait)
+			if wait == 0 {
+				return s.Acquire(h.ctx, n)
 			}
-			return s.Acquire(h.ctx, n)
+			err := s.TryAcquireFor(h.ctx, n, wait)
+			if isPassed(err, wait) {
+				err = errPassed
+			}
+			return err
 		}()
 		return grip{release: func() error { return s.Release(context.Background(), n) }}, h.passed(err)
 	}

@@ -95,8 +95,8 @@ var stressKinds = func() map[string]stressKind {
 		},
 		{
 			name: "calm fair", java: interop.Fair,
-			golang: stressFair(fairlock.Options{WaiterLease: calmWait / 2, JavaWait: calmWait}),
-			wait:   fixed(time.Duration(0)), hold: fixed(250 * time.Millisecond),
+			golang: stressFair(fairlock.Options{JavaWait: calmWait}),
+			wait:   fixed(time.Duration(0)), hold: fixed(400 * time.Millisecond),
 		},
 		{
 			name: "read", java: interop.ReadLock, names: fixed([]string{"rw"}), again: true,

@@ -55,7 +55,7 @@ func (p *goPool) granted() []string { return p.last }
 func (p *goPool) tryAcquire(t *testing.T, n int, _, wait time.Duration) []string {
 	t.Helper()
 	err := p.semaphore.TryAcquireFor(p.ctx, n, wait)
-	if errors.Is(err, holdfast.ErrBusy) {
+	if isPassed(err, wait) {
 		return nil
 	}
 	require.NoError(t, err)
@@ -90,6 +90,13 @@ func (p *goPool) free(t *testing.T) int {
 func (p *goPool) remove(t *testing.T) bool {
 	t.Helper()
 	return must(p.semaphore.Delete(p.ctx))(t)
+}
+
+// isPassed reports whether a call that waits so long got no permit in time. On a machine that is very busy, its last
+// attempt may be under way then: what that takes is given back.
+func isPassed(err error, wait time.Duration) bool {
+	return errors.Is(err, holdfast.ErrBusy) ||
+		wait > 0 && (errors.Is(err, holdfast.ErrUnknown) || errors.Is(err, holdfast.ErrNoReply))
 }
 
 type javaPool struct {

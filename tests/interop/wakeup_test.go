@@ -38,12 +38,22 @@ func (f *fleet) handOver(t *testing.T, c cell, lock string) time.Duration {
 	holder, waiter := c.first.owner(t, f, c.kind, lock), c.second.owner(t, f, c.rival, lock)
 	holder.lock(t)
 	a := f.wait(t, waiter, f.mapped(lock)[0])
-	released, still := time.Now(), kit.Stillness()
-	holder.unlock(t)
-	a.await(t, promptly)
-	stood := still()
+	took := timed(t, func() { holder.unlock(t) }, a)
 	waiter.unlock(t)
-	return a.granted.Sub(released) - stood
+	return took
+}
+
+// timed does what ends some waits, and returns how long the longest of them took from then on, without the time in
+// which this process stood still.
+func timed(t *testing.T, do func(), waits ...*attempt) (longest time.Duration) {
+	t.Helper()
+	began, still := time.Now(), kit.Stillness()
+	do()
+	for _, a := range waits {
+		a.await(t, promptly)
+		longest = max(longest, a.granted.Sub(began))
+	}
+	return longest - still()
 }
 
 // requireAtOnce wants a wake-up to be a message's doing, every time. Each is for a fresh name, so that the waiter

@@ -222,7 +222,7 @@ func TestFairScriptsStand(t *testing.T) {
 			call: acquireFair{token: true, again: true}, reply: head(1, 8), held: me,
 		},
 		"granted by a release, with a token beyond the clock that keeps all its digits": {
-			seed: with(seed(me, "1"), mine("b:1", hears), [][]string{{"SET", tokenKey, "9007199254740993", "PX", "1000"}}),
+			seed: with(seed(me, "1"), mine("b:1", hears), [][]string{{"SET", tokenKey, "9007199254740993", "PX", "10000"}}),
 			call: acquireFair{token: true, ttl: "60000", again: true}, reply: []any{int64(1), now{}, "9007199254740994"},
 			held: me, queue: both[:1], ours: both[:1],
 		},

@@ -82,7 +82,7 @@ func TestLineReleaseScript(t *testing.T) {
 			messages: []redistest.Message{told("b", "b:1 1")},
 		},
 		"issues a token that expires": {
-			seed: with(mine, inLine("b:1 5000 fenced:60000"), [][]string{{"SET", tokenKey, "8000000000000000", "PX", "1000"}}),
+			seed: with(mine, inLine("b:1 5000 fenced:60000"), [][]string{{"SET", tokenKey, "8000000000000000", "PX", "10000"}}),
 			call: release{}, reply: int64(3), after: locked("b:1", "1", beside(tokenKey, brief("8000000000000001"))),
 			messages: []redistest.Message{told("b", "b:1 8000000000000001")},
 		},

@@ -105,7 +105,7 @@ func TestLineStandScript(t *testing.T) {
 			call: stand{}, reply: now{}, after: locked(me, "1"), ttl: about(30),
 		},
 		"takes a free lock, with a token that expires": {
-			seed: [][]string{{"SET", tokenKey, "8000000000000000", "PX", "1000"}}, twice: true,
+			seed: [][]string{{"SET", tokenKey, "8000000000000000", "PX", "10000"}}, twice: true,
 			call: stand{token: true, ttl: true}, reply: head(1, 8000000000000001),
 			after: locked(me, "1", beside(tokenKey, brief("8000000000000001"))),
 		},

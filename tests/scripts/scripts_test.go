@@ -135,12 +135,12 @@ func TestScripts(t *testing.T) {
 			after: map[string]redistest.Value{lockKey: token("precious")},
 		},
 		"issues a token that expires, beyond the clock": {
-			seed: [][]string{{"SET", tokenKey, "8000000000000000", "PX", "1000"}}, twice: true,
+			seed: [][]string{{"SET", tokenKey, "8000000000000000", "PX", "10000"}}, twice: true,
 			call: acquire{fenced: true, ttl: "60000"}, reply: head(1, 8000000000000001),
 			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: brief("8000000000000001")},
 		},
 		"issues a token that expires, with all its digits": {
-			seed: [][]string{{"SET", tokenKey, "9007199254740993", "PX", "1000"}}, twice: true,
+			seed: [][]string{{"SET", tokenKey, "9007199254740993", "PX", "10000"}}, twice: true,
 			call: acquire{fenced: true, ttl: "60000"}, reply: append(head(1), "9007199254740994"),
 			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: brief("9007199254740994")},
 		},

@@ -27,7 +27,7 @@ type step struct {
 	fails    string // instead of reply: the error contains this
 	after    map[string]redistest.Value
 	ttl      [2]time.Duration // of the lock afterwards, at least and at most; zero: not checked
-	ttls     map[string]int   // of other keys afterwards, in seconds; one second may have passed
+	ttls     map[string]int   // of other keys afterwards, in seconds; one second may have passed, and what the test took
 	due      map[string]int   // zset members afterwards that after leaves out: their scores, in ms from the call on
 	messages []redistest.Message
 	inside   map[string]int64 // which commands the script calls, and how often; nil: not checked
@@ -73,6 +73,7 @@ func runSteps(t *testing.T, steps map[string]step) {
 
 func (s step) run(t *testing.T) {
 	srv := redistest.Start(t)
+	seeded := time.Now()
 	s.prepare(t, srv)
 	messages := hear(t, srv, s.hears)
 	for _, name := range s.listens {
@@ -84,30 +85,35 @@ func (s step) run(t *testing.T) {
 		began -= farthest
 	}
 	reply, err := srv.Try(s.command()...)
+	took := time.Since(seeded) // a busy machine takes its time
 	inside := srv.CommandStats(t)
 	switch {
 	case s.fails != "":
 		require.ErrorContains(t, err, s.fails)
 	default:
 		require.NoError(t, err)
-		assert.Equal(t, s.reply, withNow(s.withLasts(reply), began))
+		assert.Equal(t, s.reply, withNow(s.withLasts(reply, took), began))
 		s.assertAsked(t, inside["time"])
 	}
 	after := srv.Keyspace(t)
 	for member, ms := range s.due {
-		takeDue(t, after, member, began+int64(ms))
+		from := seeded.UnixMilli() + int64(ms)
+		if s.lined() {
+			from -= farthest
+		}
+		takeDue(t, after, member, from, began+int64(ms)+1000+took.Milliseconds())
 	}
 	assert.Equal(t, s.after, after)
 	assert.Equal(t, s.messages, messages.Drain(t))
 	if s.ttl[1] > 0 {
 		left := srv.TTLs(t)[lockKey]
-		assert.GreaterOrEqual(t, left, s.ttl[0])
+		assert.GreaterOrEqual(t, left, s.ttl[0]-time.Since(seeded))
 		assert.LessOrEqual(t, left, s.ttl[1])
 	}
 	for key, seconds := range s.ttls {
 		most := time.Duration(seconds) * time.Second
 		left := srv.TTLs(t)[key]
-		assert.GreaterOrEqual(t, left, most-time.Second, key)
+		assert.GreaterOrEqual(t, left, most-time.Second-time.Since(seeded), key)
 		assert.LessOrEqual(t, left, most, key)
 	}
 	delete(inside, "eval")
@@ -173,13 +179,13 @@ func (s step) prepare(t *testing.T, srv *redistest.Server) {
 	}
 }
 
-// takeDue removes a member from the one zset that has it, and checks that its score is within a second of score.
-func takeDue(t *testing.T, space map[string]redistest.Value, member string, score int64) {
+// takeDue removes a member from the one zset that has it, and checks that its score is within these bounds.
+func takeDue(t *testing.T, space map[string]redistest.Value, member string, from, to int64) {
 	for key, value := range space {
 		scores, _ := value.Content.(map[string]float64)
 		if got, ok := scores[member]; ok {
-			assert.GreaterOrEqual(t, int64(got), score, member)
-			assert.LessOrEqual(t, int64(got), score+1000, member)
+			assert.GreaterOrEqual(t, int64(got), from, member)
+			assert.LessOrEqual(t, int64(got), to, member)
 			if delete(scores, member); len(scores) == 0 {
 				delete(space, key)
 			}
@@ -189,19 +195,20 @@ func takeDue(t *testing.T, space map[string]redistest.Value, member string, scor
 	assert.Fail(t, "no member", member)
 }
 
-// lastsFor in a wanted reply to a renewal is a lease that was longer already, in ms; up to a second may have passed.
+// lastsFor in a wanted reply to a renewal is a lease that was longer already, in ms; up to a second may have passed,
+// and the time that the test took.
 type lastsFor int64
 
 // lastsUntil is the same of a lease that ends then, in server ms.
 type lastsUntil int64
 
 // withLasts replaces the remaining time in a reply by the wanted lastsFor or lastsUntil, if it fits.
-func (s step) withLasts(reply any) any {
+func (s step) withLasts(reply any, took time.Duration) any {
 	want, _ := s.reply.([]any)
 	got, _ := reply.([]any)
 	for i := range min(len(want), len(got)) {
 		ms, ok := want[i].(lastsFor)
-		if n, is := got[i].(int64); ok && is && n <= int64(ms) && n > int64(ms)-1000 {
+		if n, is := got[i].(int64); ok && is && n <= int64(ms) && n > int64(ms)-1000-took.Milliseconds() {
 			got[i] = ms
 		}
 		if end, ok := want[i].(lastsUntil); ok && got[i] == int64(end)-got[0].(int64) {

@@ -110,7 +110,7 @@ func countUnder(m mutex, addr, key string, rounds int) (err error) {
 // An ourProgram uses setlock.
 type ourProgram struct{ session *holdfast.Session }
 
-func openOurs(addr string) (program, error) { return openOursFor(addr, 3*time.Second) }
+func openOurs(addr string) (program, error) { return openOursFor(addr, long) }
 
 // openOursFor opens a session whose locks are renewed with that lease, if none is asked for.
 func openOursFor(addr string, lease time.Duration) (*ourProgram, error) {

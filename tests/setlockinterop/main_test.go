@@ -172,6 +172,16 @@ func (w *wait) end(t *testing.T) time.Time {
 	return w.got
 }
 
+// after releases the lock for the one who waits, and returns how long it took from then on until that had it, without
+// the time in which this process stood still.
+func (w *wait) after(t *testing.T, release func() error) time.Duration {
+	t.Helper()
+	released, still := time.Now(), kit.Stillness()
+	require.NoError(t, release())
+	got := w.end(t)
+	return got.Sub(released) - still()
+}
+
 // A holder process takes a lock and sits on it until it is killed.
 func beHolder(args []string) {
 	addr, name := args[0], args[1]

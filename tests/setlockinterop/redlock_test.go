@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -92,6 +93,9 @@ func TestARedLockIsRedsyncsOfSeveralServers(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, f.theirs(1).TryLock())
 	require.NoError(t, hold.Release())
+	kit.Await(t, "the other two servers have it back", func() bool {
+		return f.servers[0].Int(t, "EXISTS", "x")+f.servers[2].Int(t, "EXISTS", "x") == 0
+	})
 	require.NoError(t, f.theirs(1).TryLock())
 	_, err = ours.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)

@@ -148,7 +148,7 @@ func TestAnOwnerOfARedLockPassesWaiters(t *testing.T) {
 // A RedLock may be one of several locks that are needed together.
 func TestARedLockIsAMemberOfAMultiLock(t *testing.T) {
 	t.Parallel()
-	const length = 4 * time.Second
+	const length = 8 * time.Second
 	f, single := kit.NewFleet(t, 5), redistest.Start(t)
 	opts := &holdfast.Options{Lease: length}
 	several := func(sessions []*holdfast.Session) (*multilock.MultiLock, *rlock.Mutex) {
@@ -192,7 +192,7 @@ func TestARedLockIsAMemberOfAMultiLock(t *testing.T) {
 // them could be had again.
 func TestARedLockIsNotHeldForLongerThanItMayBe(t *testing.T) {
 	t.Parallel()
-	const length, most = 3 * time.Second, 15 * time.Second
+	const length, most = 4 * time.Second, 16 * time.Second
 	servers := kit.StartServers(t, 3)
 	sessions := kit.OpenAll(t, servers, &holdfast.Options{Lease: length, MaxHold: most})
 	h := kit.Lock(t, t.Context(), kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient))
@@ -204,7 +204,7 @@ func TestARedLockIsNotHeldForLongerThanItMayBe(t *testing.T) {
 	}
 	require.NoError(t, h.Err())
 	kit.AwaitFor(t, time.Minute, "its end", func() bool { return h.Err() != nil })
-	require.ErrorContains(t, h.Err(), "held for longer than Options.MaxHold, 15s")
+	require.ErrorContains(t, h.Err(), "held for longer than Options.MaxHold, 16s")
 	require.ErrorIs(t, h.Release(), holdfast.ErrLost)
 }
 
@@ -215,7 +215,7 @@ func TestALaterMemberOfARedLockHasTheNote(t *testing.T) {
 	var sessions []*holdfast.Session
 	for _, srv := range servers {
 		client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
-		sessions = append(sessions, kit.OpenKnown(t, client, &holdfast.Options{Lease: 3 * time.Second}))
+		sessions = append(sessions, kit.OpenKnown(t, client, &holdfast.Options{Lease: kit.Lease}))
 	}
 	l := kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient)
 	h := kit.Lock(t, holdfast.WithNote(t.Context(), "request 42"), l)

@@ -128,7 +128,7 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 // lock by its deadline, and before anybody else has it.
 func TestNobodyHasARedLockWithoutThreeOfFiveServers(t *testing.T) {
 	t.Parallel()
-	const length = 4 * time.Second
+	const length = 8 * time.Second
 	outages := []kit.Outage{kit.Killed, kit.Paused, kit.CutOff, kit.Silent}
 	kit.InParallel(t, len(outages), outages, func(o kit.Outage) string { return o.Name },
 		func(t *testing.T, o kit.Outage) {
@@ -145,7 +145,7 @@ func TestNobodyHasARedLockWithoutThreeOfFiveServers(t *testing.T) {
 				}
 				return next, err
 			})
-			other := kit.RedLock(near, "returns", kit.ReentrantMember, unhurried)
+			other := kit.RedLock(near, "returns", kit.ReentrantMember, kit.Patient)
 			require.NoError(t, kit.Lock(t, t.Context(), other).Release()) // now the sessions know the servers' clocks
 			repair := f.Strike(o, 1, 2, 4)
 
@@ -175,13 +175,13 @@ func TestNobodyHasARedLockWithoutThreeOfFiveServers(t *testing.T) {
 // Half of an even number of servers is no majority: both halves of a split network would have the lock.
 func TestHalfOfTheServersAreNoMajorityOfARedLock(t *testing.T) {
 	t.Parallel()
-	const length, says = 2 * time.Second, "2 of 4 servers granted it, 3 are needed"
+	const length, says = 6 * time.Second, "2 of 4 servers granted it, 3 are needed"
 	opts := &holdfast.Options{Lease: length}
 	f := kit.NewFleet(t, 4)
 	others := f.Beside()
 	near := f.Near(opts)
-	mine, theirs := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried),
-		kit.RedLock(others.Near(opts), kit.Orders, kit.ReentrantMember, unhurried)
+	mine, theirs := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient),
+		kit.RedLock(others.Near(opts), kit.Orders, kit.ReentrantMember, kit.Patient)
 	for _, l := range []*multilock.RedLock{mine, theirs} {
 		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 		f.Empty()

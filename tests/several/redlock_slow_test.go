@@ -15,9 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
-// unhurried has options for tests in which the number of servers that answer matters.
-var unhurried = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: time.Second}
-
 // acquires matches the calls of the script that takes a reentrant lock.
 var acquires = kit.ScriptNamed("rlock_acquire")
 
