@@ -57,15 +57,42 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// within receives from c.
+// within receives from c. A moment in which the process stands still counts as one beat.
 func within[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(soon):
-		require.FailNow(t, what+" has not come")
-		panic("unreachable")
+	for range soon / beat {
+		select {
+		case v := <-c:
+			return v
+		case <-time.After(beat):
+		}
+	}
+	require.FailNow(t, what+" has not come")
+	panic("unreachable")
+}
+
+const beat = 50 * time.Millisecond
+
+// stopwatch returns what ends it and tells the time since, of which it counts no more than a beat for a moment in which
+// the process stood still.
+func stopwatch() (end func() time.Duration) {
+	over, elapsed := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var sum time.Duration
+		for last, ended := time.Now(), false; !ended; {
+			select {
+			case <-over:
+				ended = true
+			case <-time.After(beat / 5):
+			}
+			now := time.Now()
+			sum, last = sum+min(now.Sub(last), beat), now
+		}
+		elapsed <- sum
+	}()
+	return func() time.Duration {
+		close(over)
+		return <-elapsed
 	}
 }
 
@@ -87,11 +114,9 @@ func inBackground(ctx context.Context, take func(context.Context) (*holdfast.Hol
 // mustLock takes a lock that is free.
 func mustLock(t *testing.T, take func(context.Context) (*holdfast.Hold, error)) *holdfast.Hold {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	hold, err := take(ctx)
-	require.NoError(t, err)
-	return hold
+	r := within(t, inBackground(t.Context(), take), "the lock")
+	require.NoError(t, r.err)
+	return r.hold
 }
 
 // waiting waits until n channels of the server are subscribed to.

@@ -156,7 +156,7 @@ func TestRepliesThatAreLost(t *testing.T) {
 	l := rlock.New(k.session, "orders", nil)
 	require.NoError(t, k.lock(l).Release())
 	k.server.DropReplies()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := l.TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)

@@ -163,7 +163,7 @@ func TestSpanOfACallThatFails(t *testing.T) {
 	require.NoError(t, k.lock(rlock.New(k.session, "orders", nil)).Release())
 	spans.exporter.Reset()
 	k.server.DropReplies()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := rlock.New(k.session, "orders", nil).TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)

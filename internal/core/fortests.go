@@ -29,7 +29,7 @@ func CatchUp(s *session.Session) {
 // Telling reports whether users of the session are being told that a hold was lost.
 func Telling(s *session.Session) bool { return keeperOf(s).telling.Load() > 0 }
 
-// Overdue reports whether a hold of the session is to be renewed by now and has not been.
+// Overdue reports whether a hold of the session is to be renewed by now, as far as MaxHold allows, and has not been.
 func Overdue(s *session.Session) bool {
 	k := keeperOf(s)
 	fresh := lease.Trust(s.Now()-s.Lease()/3, s.Lease())

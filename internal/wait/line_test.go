@@ -211,23 +211,29 @@ func TestALeaverIsReplacedWhereverItStood(t *testing.T) {
 func TestToLeaveCostsTheSameWhereverOneStands(t *testing.T) {
 	const n = 50_000
 	q := newLines(t)
-	began := time.Now()
-	places := make([]*wait.Place, n)
-	for i := range places {
-		places[i] = q.Join(x, true, false)
-	}
-	joined := time.Now()
-	for i := range places { // from the middle outwards
-		at := n/2 + (i+1)/2
-		if i%2 == 1 {
-			at = n/2 - (i+1)/2
+	var toJoin, toLeave time.Duration
+	for range 3 { // the machine may stand still for a while
+		began := time.Now()
+		places := make([]*wait.Place, n)
+		for i := range places {
+			places[i] = q.Join(x, true, false)
 		}
-		places[at].Leave(0)
+		joined := time.Now()
+		for i := range places { // from the middle outwards
+			at := n/2 + (i+1)/2
+			if i%2 == 1 {
+				at = n/2 - (i+1)/2
+			}
+			places[at].Leave(0)
+		}
+		toJoin, toLeave = joined.Sub(began), time.Since(joined)
+		t.Logf("%d joined in %v, and left in %v", n, toJoin, toLeave)
+		assert.True(t, q.Empty(x))
+		if toLeave < 10*toJoin {
+			break
+		}
 	}
-	left := time.Since(joined)
-	t.Logf("%d joined in %v, and left in %v", n, joined.Sub(began), left)
-	assert.Less(t, left, 10*joined.Sub(began))
-	assert.True(t, q.Empty(x))
+	assert.Less(t, toLeave, 10*toJoin)
 }
 
 // A promoted waiter may leave before it knows that it is the first.

@@ -58,7 +58,7 @@ func TestCostsOfAHoldHandedToAnotherSession(t *testing.T) {
 	}
 }
 
-const renewalsOfATerm = 3.5 // three, and what falls on the edges of five leases
+const renewalsOfATerm = 3.5 // three, and what falls on the edges of four leases
 
 func TestCostsOfATermThatLasts(t *testing.T) {
 	e := bench.MeasureElections(t, 5)

@@ -20,7 +20,7 @@ type Elections struct {
 // MeasureElections lets two candidates lead in turn, and then one for some leases.
 func MeasureElections(tb testing.TB, terms int) (e Elections) {
 	srv := redistest.Start(tb)
-	const lease, election = time.Second, "billing"
+	const lease, election = 2 * time.Second, "billing"
 	type term struct {
 		who int
 		ctx context.Context
@@ -41,7 +41,7 @@ func MeasureElections(tb testing.TB, terms int) (e Elections) {
 			})
 		}()
 	}
-	onlooker := open(tb, lease, srv.Addr())
+	onlooker := open(tb, 30*time.Second, srv.Addr())
 	now := <-led
 	settled := func(candidates int) {
 		ctx := context.Background()
@@ -67,7 +67,7 @@ func MeasureElections(tb testing.TB, terms int) (e Elections) {
 	<-ended
 	settled(0)
 	srv.ResetStats(tb)
-	const leases = 5
+	const leases = 4
 	time.Sleep(leases * lease)
 	e.Renewals = float64(srv.CommandStats(tb)["evalsha"]) / leases
 	stops[now.who]()

@@ -222,7 +222,7 @@ func (r *run) play() {
 	r.Helper()
 	r.dawn = worker.Now()
 	r.session = r.open()
-	require.NoError(r, r.setPermits())
+	kit.Await(r, "the permits", func() bool { return r.setPermits() == nil })
 	if r.round.Java != "" {
 		r.startJava()
 	}

@@ -23,13 +23,19 @@ var acquisitions = []operation{
 	nested("re-entry by Lock", kit.Locker.Lock).waiting(),
 }
 
-// tryLockFor waits for less time than it takes to notice a silent connection, under a ctx that does not end.
+// tryLockFor waits under a ctx that does not end. If the given one does, it waits for less time than it takes to notice
+// a silent connection.
 func tryLockFor(l kit.Locker, ctx context.Context) (*holdfast.Hold, error) {
-	return l.TryLockFor(context.WithoutCancel(ctx), 1200*time.Millisecond)
+	wait := 10 * time.Second
+	if _, ends := ctx.Deadline(); ends {
+		wait = 1200 * time.Millisecond
+	}
+	return l.TryLockFor(context.WithoutCancel(ctx), wait)
 }
 
 // timed marks an operation whose time is limited by something other than its ctx.
 func (o operation) timed() operation {
+	o.brief = true
 	o.stalled = outcomes{"unknown", "unknown"}
 	return o
 }

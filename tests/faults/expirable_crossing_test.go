@@ -61,9 +61,9 @@ func (c *crossing) elsewhere() *semaphore.Expirable {
 // allBack waits until every permit is free.
 func (c *crossing) allBack(within time.Duration) {
 	c.Helper()
-	for end := time.Now().Add(within); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) ||
+	for took := kit.Stopwatch(); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) ||
 		len(kit.PermitIDs(c, c.srv)) > 0; {
-		if time.Now().After(end) {
+		if took() > within {
 			c.Fatalf("free: %s, taken: %v after %v", c.srv.Str(c, "GET", "exports"), kit.PermitIDs(c, c.srv), within)
 		}
 		kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
@@ -74,7 +74,7 @@ func (c *crossing) allBack(within time.Duration) {
 // nothing for long.
 func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 	t.Parallel()
-	const lease = 4 * time.Second
+	const lease = 6 * time.Second
 	for name, end := range map[string]func(c *crossing, holds []*holdfast.Hold){
 		"released": func(c *crossing, holds []*holdfast.Hold) {
 			for _, h := range holds {
@@ -110,7 +110,7 @@ func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 				_ = h.Release()
 			}
 			kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
-			c.allBack(time.Second) // long before the lease of a ghost would end
+			c.allBack(2 * time.Second) // long before the lease of a ghost would end
 		})
 	}
 }
@@ -146,7 +146,7 @@ func TestALeaseThatComesTooLateGoesBack(t *testing.T) {
 	for name, action := range map[string]proxy.Action{"known": proxy.HoldReply, "unknown": proxy.DropReply} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrossing(t, 1, time.Second, 30*time.Second)
+			c := newCrossing(t, 1, 3*time.Second, 30*time.Second)
 			h := c.take()
 			update := c.on("update", action)
 			updated := make(chan error, 1)
@@ -209,14 +209,14 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 // After Detach a session has no say over a hold, not even through calls that were in flight at the time.
 func TestADetachedHoldIsNotTakenBack(t *testing.T) {
 	t.Parallel()
-	c := newCrossing(t, 1, time.Second, 30*time.Second)
+	c := newCrossing(t, 1, 3*time.Second, 30*time.Second)
 	h := c.take()
 	extension := c.on("renew", proxy.HoldReply)
 	extended := make(chan error, 1)
 	go func() { extended <- h.Extend(t.Context(), time.Hour) }()
 	extension.Wait(t, 1)
 	require.NoError(t, h.Detach())
-	kit.SleepUntil(time.Now().Add(1300 * time.Millisecond)) // its former lease would have ended by now
+	kit.SleepUntil(time.Now().Add(3300 * time.Millisecond)) // its former lease would have ended by now
 	extension.Release()
 	require.Error(t, kit.Within(t, time.Second, extended, "the extension"))
 	left, err := c.elsewhere().RemainingLease(t.Context(), h.ID())
@@ -307,7 +307,7 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	for range waiters {
 		kit.SleepUntil(time.Now().Add(10 * time.Millisecond)) // nobody may look in this time
 		require.NoError(t, elsewhere.Release(t.Context(), h.ID()))
-		h = kit.Within(t, time.Second, got, "a permit")
+		h = kit.Within(t, kit.Told, got, "a permit")
 	}
 	all.Wait()
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(3*waiters+2))
@@ -319,9 +319,13 @@ func TestALateNumberOfPermitsIsRefused(t *testing.T) {
 	const lease = 4500 * time.Millisecond
 	c := newCrossing(t, 1, 0, lease)
 	late := c.on("resize", proxy.Stall)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	require.ErrorIs(t, c.permits.SetPermits(ctx, 3), holdfast.ErrUnknown)
+	set := make(chan error, 1)
+	go func() { set <- c.permits.SetPermits(ctx, 3) }()
+	late.Wait(t, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, set, "the end of the call"), holdfast.ErrUnknown)
 	kit.SleepUntil(time.Now().Add(lease/3 + 50*time.Millisecond))
 	kit.Await(t, "another connection", func() bool { return c.permits.SetPermits(t.Context(), 10) == nil })
 	late.Release()

@@ -14,10 +14,10 @@ import (
 
 // A reply that comes when trust in the hold would already have ended grants nothing.
 func TestAReplyThatComesTooLate(t *testing.T) {
-	const lease = 1500 * time.Millisecond
+	const lease = 3 * time.Second
 	start := func(t *testing.T) *cell {
 		t.Parallel()
-		return newCell(t, kit.Kinds[1], lost, 12*time.Second, lease) // so that no connection is given up for that long
+		return newCell(t, kit.Kinds[1], lost, 30*time.Second, lease) // so that no connection is given up for that long
 	}
 	t.Run("is no hold to TryLock, and is given back", func(t *testing.T) {
 		c := start(t)
@@ -27,7 +27,7 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		kit.SleepUntil(time.Now().Add(lease))
 		c.rule.Release()
 		require.ErrorIs(t, kit.Within(t, time.Second, try, "the end of the attempt").Err, holdfast.ErrUnknown)
-		c.theyTakeIt(time.Second)
+		c.theyTakeIt(3 * time.Second)
 		c.settled()
 		c.tokensIncrease()
 	})
@@ -44,15 +44,15 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		require.Equal(t, 1, c.count())
 		c.tokens = append(c.tokens, r.Hold.Token())
 		require.NoError(t, r.Hold.Release())
-		c.theyTakeIt(time.Second)
+		c.theyTakeIt(3 * time.Second)
 		c.tokensIncrease()
 	})
 	t.Run("makes a re-entry try again", func(t *testing.T) {
 		t.Parallel()
 		c := newCell(t, kit.Kinds[1], lost, 30*time.Second, 0)
 		require.NoError(t, c.take(t.Context(), c.mine.Lock))
-		const lease = 1500 * time.Millisecond // of the re-entry alone
 		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.First)
+		// The short lease is the re-entry's alone.
 		wait := kit.GoLock(c.inner(), c.kind.Make(c.victim, kit.Orders, lease).Lock)
 		c.rule.Wait(t, 1)
 		kit.SleepUntil(time.Now().Add(lease))
@@ -65,7 +65,7 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		kit.Await(t, "the true count", func() bool { return c.count() == 1 })
 		c.believes()
 		require.NoError(t, c.giveBack())
-		c.theyTakeIt(time.Second)
+		c.theyTakeIt(3 * time.Second)
 	})
 	t.Run("does not revive what was extended too late", func(t *testing.T) {
 		c := start(t)
@@ -80,11 +80,11 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		c.rule.Release()
 		require.ErrorIs(t, kit.Within(t, time.Second, extended, "the end of the extension"), holdfast.ErrLost)
 		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
-		c.theyTakeIt(time.Second) // though the server has an expiry an hour from now
+		c.theyTakeIt(3 * time.Second) // though the server has an expiry an hour from now
 	})
 	t.Run("does not revive what was renewed too late", func(t *testing.T) {
 		t.Parallel()
-		c := newCell(t, kit.Kinds[1], lost, 2*time.Second, 0)
+		c := newCell(t, kit.Kinds[1], lost, 5*time.Second, 0)
 		require.NoError(t, c.take(t.Context(), c.mine.Lock))
 		h := c.holds[0]
 		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "renew"), proxy.HoldReply, proxy.EveryTime)
@@ -98,7 +98,7 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		c.proxy.ResumeAll()
 		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
 		require.ErrorIs(t, h.Release(), holdfast.ErrLost)
-		c.theyTakeIt(2 * time.Second)
+		c.theyTakeIt(c.lease)
 	})
 }
 
@@ -129,7 +129,7 @@ func TestTrustInWhatIsProlongedIsCountedFromTheSending(t *testing.T) {
 		require.NoError(t, c.giveBack())
 	}
 	t.Run("renewal", func(t *testing.T) {
-		const length = 12 * time.Second // so that a renewal has two seconds
+		const length = 18 * time.Second // so that a renewal has three seconds
 		prolonged(t, length, length, func(*holdfast.Hold) <-chan error {
 			nothing := make(chan error)
 			close(nothing)

@@ -79,7 +79,7 @@ func nestedShort(t *testing.T, s *holdfast.Session) *holdfast.Hold {
 	t.Helper()
 	outer := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
 	ctx := context.WithoutCancel(outer.Context(t.Context()))
-	inner := kit.Lock(t, ctx, rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 300 * time.Millisecond}))
+	inner := kit.Lock(t, ctx, rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 1500 * time.Millisecond}))
 	require.NoError(t, outer.Release())
 	return inner
 }

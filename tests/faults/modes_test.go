@@ -86,18 +86,33 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 // It stays so while the session says from time to time which process it is, and renews what it holds.
 func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
 	const lease = 6 * time.Second // each comes after a third of it
-	p := proxy.Start(t, redistest.Start(t).Addr())
-	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
-	renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)
-	s := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, &holdfast.Options{Lease: lease})
-	kit.Lock(t, unending(t), rlock.New(s, "held", nil))
-	kit.Await(t, "three notes and three renewals", func() bool {
-		for range 100 {
-			require.NoError(t, kit.Lock(t, unending(t), rlock.New(s, "orders", nil)).Release())
-		}
-		require.False(t, running(t, pipelining), "after %d notes and %d renewals", told.Count(), renewed.Count())
-		return told.Count() >= 3 && renewed.Count() >= 3
-	})
+	goesOn := func() (direct bool) {
+		p := proxy.Start(t, redistest.Start(t).Addr())
+		told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
+		renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)
+		s := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, &holdfast.Options{Lease: lease})
+		kit.Lock(t, unending(t), rlock.New(s, "held", nil))
+		connections := p.Accepted()
+		kit.Await(t, "three notes and three renewals", func() bool {
+			for range 100 {
+				require.NoError(t, kit.Lock(t, unending(t), rlock.New(s, "orders", nil)).Release())
+			}
+			if direct = !running(t, pipelining); !direct {
+				require.Greater(t, p.Accepted(), connections, "after %d notes and %d renewals", told.Count(),
+					renewed.Count())
+				return true
+			}
+			return told.Count() >= 3 && renewed.Count() >= 3
+		})
+		require.NoError(t, s.Close())
+		kit.Await(t, "the end of the connection", func() bool { return !running(t, pipelining) })
+		return direct
+	}
+	// Where the machine stood still for a sixth of the lease, the session has changed its connection, on which its calls
+	// may have met.
+	for tries := 1; !goesOn(); tries++ {
+		require.Less(t, tries, 4)
+	}
 }
 
 // modes are contexts under which a lone caller's calls use a connection in one way and in the other.
@@ -108,7 +123,7 @@ var modes = map[string]func(t *testing.T) context.Context{
 
 // A call to a server that has gone silent is noticed in both modes, while there is time to renew on a new connection.
 func TestACallToASilentConnectionEndsInTime(t *testing.T) {
-	const lease = 5 * time.Second
+	const lease = 8 * time.Second
 	for mode, ctx := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +139,7 @@ func TestACallToASilentConnectionEndsInTime(t *testing.T) {
 			require.True(t, locked)
 			require.Less(t, silent(), lease/2) // a third, and what a busy machine needs
 			require.Greater(t, p.Accepted(), before)
-			for silent() < 2*lease {
+			for silent() < 3*lease/2 {
 				require.NoError(t, h.Err())
 				<-time.After(10 * time.Millisecond)
 			}

@@ -17,7 +17,7 @@ import (
 // until it was released.
 func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, kit.Kinds[0], lost, 3*time.Second, 0)
+	c := newCell(t, kit.Kinds[0], lost, 6*time.Second, 0)
 	require.NoError(t, c.take(t.Context(), c.mine.Lock))
 	require.NoError(t, c.take(c.inner(), c.mine.Lock))
 	c.rule = c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.DropReply, proxy.EveryTime)
@@ -38,5 +38,5 @@ func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	entered.Remove()
 	kit.Within(t, time.Second, reentry, "the end of the re-entry")
 	require.NoError(t, kit.Within(t, 5*time.Second, last, "the release"))
-	c.theyTakeIt(time.Second)
+	c.theyTakeIt(c.lease / 2)
 }

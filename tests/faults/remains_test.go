@@ -66,7 +66,7 @@ func TestAGrantWhoseReplyIsGarbledIsGivenBack(t *testing.T) {
 	for _, k := range lateKinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, k, lost, 2*time.Second, lateLease)
+			c := newCell(t, k, lost, kit.Lease, lateLease)
 			acquires, taken := kit.ScriptOf(k, "acquire"), 0
 			c.rule = c.proxy.On(func(command []string) bool {
 				if !acquires(command) {

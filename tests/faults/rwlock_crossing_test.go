@@ -128,6 +128,7 @@ func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
 func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
+	require.NoError(t, s.write.Extend(t.Context(), time.Minute))
 	s.on("release", proxy.DropReply)
 	require.NoError(t, kit.Lock(t, s.ctx, s.rw.Read()).Release())
 	s.srv.ResetStats(t)
@@ -161,7 +162,7 @@ func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 			inner := kit.Lock(t, context.WithoutCancel(outer.Context(t.Context())),
 				k.Make(s, kit.Orders, 300*time.Millisecond))
 			require.NoError(t, inner.Detach())
-			kit.SleepUntil(inner.Deadline().Add(150 * time.Millisecond))
+			kit.SleepUntil(inner.Deadline().Add(350 * time.Millisecond)) // or it was executed late
 			require.NoError(t, outer.Release())
 			require.NotContains(t, srv.Keyspace(t), kit.Orders)
 		})

@@ -27,12 +27,18 @@ type nestedStory struct {
 	ctx     context.Context // the writer's
 }
 
+// The lease of a story's holds, whose releases have five seconds, and for how long its scripts may be executed.
+const (
+	storyLease    = 15 * time.Second
+	storyNotAfter = storyLease / 3
+)
+
 func newNestedStory(t *testing.T) *nestedStory {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	// A stalled reply is given up within a share of the lease, so that a release of these holds is repeated in time.
 	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 4 * time.Second})
-	rw := kit.OrdersRW(session, lateLease)
+	rw := kit.OrdersRW(session, storyLease)
 	s := &nestedStory{
 		T: t, srv: srv, proxy: p, session: session, rw: rw,
 		other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0),
@@ -50,12 +56,14 @@ func (s *nestedStory) on(verb string, a proxy.Action) *proxy.Rule {
 	return s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), verb), a, proxy.First)
 }
 
-// try makes one attempt to read, which is given up.
-func (s *nestedStory) try() error {
-	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+// try makes one attempt to read, which is given up when it is stalled.
+func (s *nestedStory) try(stalled *proxy.Rule) error {
+	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	_, err := s.rw.Read().TryLock(ctx)
-	return err
+	try := kit.GoLock(ctx, s.rw.Read().TryLock)
+	stalled.Wait(s, 1)
+	cancel()
+	return kit.Within(s, 5*time.Second, try, "the end of the attempt").Err
 }
 
 // deliver lets stalled commands reach the server, and waits until they have been executed.
@@ -79,11 +87,8 @@ func (s *nestedStory) readsOn(read *holdfast.Hold) {
 // ends checks that nothing is left on the server.
 func (s *nestedStory) ends() {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), lateNotAfter+time.Second)
-	defer cancel()
-	h, err := s.other.Write().Lock(ctx)
-	require.NoError(s, err)
-	require.NoError(s, h.Release())
+	free := kit.GoLock(s.Context(), s.other.Write().Lock)
+	require.NoError(s, kit.Granted(s, storyNotAfter+time.Second, free, "the lock for others").Release())
 	kit.Await(s, "an empty server", func() bool { return len(s.srv.Keyspace(s)) == 0 })
 }
 
@@ -120,19 +125,18 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 			require.NoError(s, read.Release())
 		},
 		"one that was given up is given back when there is another": func(s *nestedStory) {
-			late := s.on("acquire", proxy.Stall)
-			require.ErrorIs(s, s.try(), holdfast.ErrUnknown)
-			given := s.on("release", proxy.Stall) // the session sends it at once
-			given.Wait(s, 1)
+			late, given := s.on("acquire", proxy.Stall), s.on("release", proxy.Stall)
+			require.ErrorIs(s, s.try(late), holdfast.ErrUnknown)
+			given.Wait(s, 1) // the session sends it at once
 			read := kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
 			s.deliver(given)
-			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // it gives back once more in this time
+			kit.SleepUntil(time.Now().Add(storyNotAfter + 200*time.Millisecond)) // it gives back once more in this time
 			s.readsOn(read)
 		},
 		"one that was given up comes when nobody reads": func(s *nestedStory) {
 			late := s.on("acquire", proxy.Stall)
-			require.ErrorIs(s, s.try(), holdfast.ErrUnknown)
+			require.ErrorIs(s, s.try(late), holdfast.ErrUnknown)
 			s.deliver(late)
 			require.NoError(s, s.write.Release())
 		},
@@ -152,7 +156,7 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 			read = kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
 			// By then the session has given the first one back once more.
-			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond))
+			kit.SleepUntil(time.Now().Add(storyNotAfter + 200*time.Millisecond))
 			s.readsOn(read)
 		},
 	} {
@@ -193,11 +197,11 @@ func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), nil)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // so that no connection is given up
 	rw := kit.OrdersRW(s, lateLease)
 	require.NoError(t, kit.Lock(t, t.Context(), rw.Read()).Release())
 	ctx := holdfast.NewOwner(t.Context())
-	short := kit.Lock(t, ctx, kit.OrdersRW(s, 2*time.Second).Read())
+	short := kit.Lock(t, ctx, kit.OrdersRW(s, 3*time.Second).Read())
 	inner := kit.Lock(t, ctx, rw.Read())
 	p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.DropReply, proxy.First)
 	require.NoError(t, inner.Release())

@@ -26,7 +26,7 @@ func try(i int) string { return fmt.Sprintf("try %d", i) }
 // already knows that it has lost it.
 func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 	const tries = 50
-	const lease = 2 * time.Second
+	const lease = 3 * time.Second
 	srv := redistest.Start(t)
 	m := kit.StartMonitor(t, srv)
 	others := kit.Open(t, srv.Addr(), nil)
@@ -68,7 +68,7 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 // A single connection that goes silent does not cost a hold, provided that another one can be made.
 func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 	const tries = 10
-	const lease = 4 * time.Second
+	const lease = 6 * time.Second
 	srv := redistest.Start(t)
 	others := kit.Open(t, srv.Addr(), nil)
 	kit.InParallel(t, tries, kit.UpTo(tries), try, func(t *testing.T, i int) {
@@ -82,7 +82,7 @@ func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 		before := p.Accepted()
 		p.StallAll() // for good
 
-		for end := began.Add(2 * lease); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		for end := began.Add(3 * lease / 2); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 			if err := h.Err(); !assert.NoError(t, err) {
 				break
 			}

@@ -320,7 +320,7 @@ func beliefsNeverOverlap(t *testing.T, k kit.Kind) (granted int) {
 	}
 	t.Log(did, "holds:", noOverlap(t, all, k.Fenced), "granted:", granted)
 	if !k.Permits {
-		require.Empty(t, srv.Strs(t, "KEYS", "orders"))
+		kit.Await(t, "the end of the lock", func() bool { return len(srv.Strs(t, "KEYS", "orders")) == 0 })
 	}
 	return granted
 }

@@ -76,7 +76,7 @@ func TestTryLockForWaitsNoLongerForReplicas(t *testing.T) {
 		TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
 	}{rlock.New(s, "orders", nil), both} {
 		took := kit.Stopwatch()
-		_, err := l.TryLockFor(t.Context(), 200*time.Millisecond)
+		_, err := l.TryLockFor(t.Context(), 2*time.Second) // long enough to be granted it
 		require.Less(t, took(), acksPatience/2)
 		got, wanted, why := notAcknowledged(t, err)
 		require.Equal(t, []int{0, 1}, []int{got, wanted})
@@ -127,7 +127,7 @@ func TestALongerLeaseOfANestedHoldCountsWhenReplicasHaveIt(t *testing.T) {
 	replica.Pause()
 	short := kit.Lock(t, ctx, rlock.New(s, "orders", &rlock.Options{FixedLease: 5 * time.Second}))
 	require.NoError(t, short.Release(), "replicas have a longer lease")
-	_, err := long.TryLockFor(ctx, 50*time.Millisecond)
+	_, err := long.TryLockFor(ctx, 2*time.Second) // long enough for the server to execute it
 	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
 	require.NoError(t, outer.Err())
 }
@@ -202,7 +202,7 @@ func TestAnObserverSeesNoHoldThatIsNotAcknowledged(t *testing.T) {
 func TestALookGivesNoLeaseToAKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}) // a renewal would give it one
 	for name, l := range map[string]holdfast.Locker{
 		"lock_renew": rlock.New(s, "rlock", nil), "rwlock_renew_read": rwlock.New(s, "rwlock", nil).Read(),
 		"setlock_renew": kit.KindOf("setlock").Make(s, "setlock", 0),

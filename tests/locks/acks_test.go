@@ -36,14 +36,17 @@ func notAcknowledged(t *testing.T, err error) (got, wanted int, why error) {
 }
 
 // tooFew has a call fail because too few replicas have what it took, and returns its error. The answer of a busy master
-// can be late, which is no answer; then the call is made again.
+// can be late, also the one to how many replicas there are, which is no answer; then the call is made again.
 func tooFew(t *testing.T, take func(context.Context) (*holdfast.Hold, error)) (err error) {
 	t.Helper()
+	var late error
 	kit.Await(t, "an answer in time", func() bool {
 		_, err = take(t.Context())
-		_, _, late := notAcknowledged(t, err)
-		if late != nil {
-			require.EqualError(t, late, "no answer in time")
+		if late != nil && errors.Is(err, holdfast.ErrBusy) { // what came late is still being given back
+			return false
+		}
+		if _, _, late = notAcknowledged(t, err); late != nil {
+			require.Contains(t, []string{"no answer in time", "there are more replicas than were asked"}, late.Error())
 		}
 		return late == nil
 	})
@@ -150,8 +153,12 @@ func TestHowManyReplicasMustHaveIt(t *testing.T) {
 		for _, r := range replicas[:c.stopped] {
 			r.Pause()
 		}
-		got, wanted, why := notAcknowledged(t, tooFew(t, rlock.New(hasty, name, nil).Lock))
-		require.Equal(t, []any{len(replicas) - c.stopped, c.wanted, nil}, []any{got, wanted, why}, name)
+		kit.Await(t, name+": the answers of those that go on, which a busy machine delays", func() bool {
+			got, wanted, why := notAcknowledged(t, tooFew(t, rlock.New(hasty, name, nil).Lock))
+			require.NoError(t, why, name)
+			require.LessOrEqual(t, got, len(replicas)-c.stopped, name)
+			return got == len(replicas)-c.stopped && wanted == c.wanted
+		})
 		for _, r := range replicas {
 			r.Resume()
 		}
@@ -331,7 +338,7 @@ func TestALostReplyOfWaitCostsAnotherRound(t *testing.T) {
 			master := redistest.Start(t)
 			redistest.StartReplica(t, master)
 			p := proxy.Start(t, master.Addr())
-			s := kit.Open(t, p.Addr(), acksOptions(1, time.Second))
+			s := kit.Open(t, p.Addr(), acksOptions(1, 2500*time.Millisecond)) // as long for the other round
 			for _, command := range []string{"WAIT", "SET", "EVAL"} {
 				lost := p.On(proxy.Command(command), action, proxy.First)
 				hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
@@ -399,8 +406,7 @@ func TestReplicasOfACluster(t *testing.T) {
 			continue
 		}
 		hasty := kit.OpenCluster(t, c, acksOptions(1, 50*time.Millisecond))
-		_, err := rlock.New(hasty, names[n], nil).Lock(t.Context())
-		got, wanted, why := notAcknowledged(t, err)
+		got, wanted, why := notAcknowledged(t, tooFew(t, rlock.New(hasty, names[n], nil).Lock))
 		require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
 		awaitNothing(t, n)
 	}

@@ -105,13 +105,15 @@ func (w *aclWalk) stands(line string) func(next <-chan kit.Result) {
 
 // granted returns what a woken waiter got, which must come before the waiter would look by itself.
 func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
-	select {
-	case r := <-c:
-		w.ok(r.Err)
-		return r.Hold
-	case <-time.After(3 * time.Second):
-		panic(aclError{errors.New("the waiter was not woken")})
+	for watch, left := kit.Stopwatch(), kit.Told; left > 0; left = kit.Told - watch() {
+		select {
+		case r := <-c:
+			w.ok(r.Err)
+			return r.Hold
+		case <-time.After(left):
+		}
 	}
+	panic(aclError{errors.New("the waiter was not woken")})
 }
 
 // name is the user's name for something.

@@ -95,10 +95,10 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 
 func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second}), kit.Open(t, srv.Addr(), nil)
+		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		first := hold.Deadline()
-		ctx, cancel := context.WithDeadline(t.Context(), first.Add(2500*time.Millisecond))
+		ctx, cancel := context.WithDeadline(t.Context(), first.Add(1500*time.Millisecond))
 		defer cancel()
 		_, err := k.Rival(b, t.Name(), 0).Lock(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -111,7 +111,7 @@ func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 func TestExtendNeverShortens(t *testing.T) {
 	kit.EveryAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s := kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 2*time.Second))
+		hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 5*time.Second))
 		require.NoError(t, hold.Extend(t.Context(), time.Minute))
 		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
 		assert.Greater(t, k.Expiry(t, srv, t.Name()), 55*time.Second)

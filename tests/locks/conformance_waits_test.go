@@ -157,7 +157,7 @@ func TestACancelledWaitLeavesNothing(t *testing.T) {
 		got := kit.GoLock(ctx, k.Make(b, t.Name(), 0).Lock)
 		kit.Waiting(t, k, srv)
 		cancel(why)
-		r := kit.Within(t, time.Second, got, "the end of the wait")
+		r := kit.Within(t, kit.Told, got, "the end of the wait")
 		assert.Nil(t, r.Hold)
 		assert.ErrorIs(t, r.Err, context.Canceled)
 		assert.ErrorIs(t, r.Err, why)

@@ -38,12 +38,13 @@ func TestExpirablePermitsAreTakenAndGivenBack(t *testing.T) {
 	require.Empty(t, holds)
 	two, err := a.TryAcquire(t.Context())
 	require.NoError(t, err)
+	const wait = 2 * time.Second // long enough that its looks have answers
 	began := time.Now()
-	_, err = b.TryAcquireFor(t.Context(), 100*time.Millisecond)
+	_, err = b.TryAcquireFor(t.Context(), wait)
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, `semaphore.Expirable "exports": try acquire for: `)
-	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(began), wait)
 	require.NoError(t, one.Release())
 	require.ErrorIs(t, one.Release(), holdfast.ErrNotHeld)
 	require.NoError(t, three[1].Release())
@@ -128,7 +129,7 @@ func TestLeasesOfPermits(t *testing.T) {
 // If a process dies, its permits come back; waiters sleep exactly that long.
 func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	t.Parallel()
-	const lease = 700 * time.Millisecond
+	const lease = 2 * time.Second
 	srv := redistest.Start(t)
 	e := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 3, 0)
 	dead, err := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 0, lease).AcquireN(t.Context(), 3)
@@ -141,7 +142,7 @@ func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	holds, err := e.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
 	require.Len(t, holds, 2)
-	require.Less(t, took(), lease+300*time.Millisecond)
+	require.Less(t, took(), lease+time.Second) // one that is not exact looks after 4 s
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+3), "two attempts to learn the clock, and it slept")
 	kit.RequirePermits(t, e, 1, 2)
 }
@@ -178,8 +179,8 @@ func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 	for _, h := range all[2:] {
 		require.NoError(t, h.Release())
 	}
-	require.Equal(t, 3, kit.Within(t, time.Second, got, "the three"))
-	require.Equal(t, 1, kit.Within(t, time.Second, got, "the one"))
+	require.Equal(t, 3, kit.Within(t, kit.Told, got, "the three"))
+	require.Equal(t, 1, kit.Within(t, kit.Told, got, "the one"))
 	calls.Wait()
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+4), "one is woken for each permit")
 }
@@ -229,7 +230,7 @@ func TestPermitsReleasedElsewhere(t *testing.T) {
 	ctx := holds[2].Context(t.Context())
 	require.NoError(t, elsewhere.Release(t.Context(), holds[0].ID(), holds[2].ID()))
 	kit.RequirePermits(t, e, 2, 3)
-	kit.Within(t, kit.Lease/2, ctx.Done(), "the next renewal")
+	kit.Within(t, kit.Lease/3+kit.Told, ctx.Done(), "the next renewal")
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 	require.ErrorIs(t, holds[2].Release(), holdfast.ErrLost)
 	require.NoError(t, elsewhere.Release(t.Context(), holds[3].ID()))
@@ -352,18 +353,21 @@ func TestManyPermitsComeBack(t *testing.T) {
 // A thousand permits of one semaphore are renewed together.
 func TestPermitsAreRenewedTogether(t *testing.T) {
 	t.Parallel()
-	const permits, lease = 1000, 3 * time.Second
+	const permits, lease, batch = 1000, 6 * time.Second, 500
 	srv := redistest.Start(t)
-	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease}), permits, 0)
+	o, s := observed(t, srv, lease)
+	e := kit.NewExports(t, s, permits, 0)
 	holds, err := e.AcquireN(t.Context(), permits)
 	require.NoError(t, err)
 	srv.ResetStats(t)
 	began := time.Now()
-	kit.Await(t, "three leases", func() bool { return time.Since(began) > 3*lease })
+	kit.Await(t, "two leases", func() bool { return time.Since(began) > 2*lease })
 	for _, h := range holds {
 		require.NoError(t, h.Err())
 	}
-	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2*3*3+2))
+	calls := srv.CommandStats(t)["evalsha"]
+	again := (o.sum("renewal badly") + batch - 1) / batch // the machine may have stood still meanwhile
+	require.LessOrEqual(t, calls, int64(permits/batch)*(int64(time.Since(began)/(lease/3))+1)+int64(again))
 	require.NoError(t, e.Release(t.Context(), kit.HoldIDs(holds...)...))
 	kit.RequirePermits(t, e, permits, 0)
 }

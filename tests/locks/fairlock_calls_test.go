@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -39,7 +40,7 @@ func TestAFirstCallOfAFairLockThatIsLostIsNoLostPlace(t *testing.T) {
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Logger: log.Logger()})
 	h := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))
 	p.On(fairAcquire, proxy.ResetBefore, proxy.First)
-	got := kit.GoLock(t.Context(), newFair(s).Lock)
+	got := kit.GoLock(t.Context(), fairlock.New(s, kit.Orders, nil).Lock)
 	queued(t, srv, 1)
 	require.NoError(t, h.Release())
 	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the waiter").Release())

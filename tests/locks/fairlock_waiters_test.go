@@ -22,11 +22,11 @@ import (
 func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(kit.Open(t, srv.Addr(), nil))
+	l := newPatient(kit.Open(t, srv.Addr(), nil))
 	holder := kit.Lock(t, t.Context(), l)
-	waits := inLine(t, srv, t.Context(), l.Lock, newFair(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
+	waits := inLine(t, srv, t.Context(), l.Lock, newPatient(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
 	entered := queued(t, srv, len(waits))
-	for end := time.Now().Add(4 * waiterLease); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patientLease * 3 / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		require.Equal(t, entered, srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"))
 		for _, owner := range entered {
 			now := time.Now() // before the question: the answer may take long
@@ -37,7 +37,7 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	}
 	for i, wait := range waits {
 		require.NoError(t, holder.Release())
-		holder = kit.Granted(t, time.Second, wait, "the next one")
+		holder = kit.Granted(t, kit.Told, wait, "the next one")
 		require.Equal(t, entered[i], holder.ID())
 	}
 	require.NoError(t, holder.Release())
@@ -49,9 +49,9 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(kit.Open(t, srv.Addr(), nil))
+	l := newPatient(kit.Open(t, srv.Addr(), nil))
 	holder := kit.Lock(t, t.Context(), l)
-	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "1", waiterLease.String())
+	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "1", patientLease.String())
 	stopped := queued(t, srv, 1)[0]
 	waits := inLine(t, srv, t.Context(), l.Lock)
 	w.Pause()
@@ -64,7 +64,7 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	session, _, _ := strings.Cut(stopped, ":")
 	require.True(t, strings.HasPrefix(anew, session+":"))
 	require.NoError(t, holder.Release())
-	require.NoError(t, kit.Granted(t, time.Second, waits[0], "the one that was behind").Release())
+	require.NoError(t, kit.Granted(t, kit.Told, waits[0], "the one that was behind").Release())
 	kit.Within(t, kit.LongestWait, w.Ended(), "the turn of the one that was stopped")
 	require.Equal(t, []string{anew}, srv.Strs(t, "LRANGE", "turns", "0", "-1"))
 	srv.Do(t, "DEL", "turns")
@@ -106,11 +106,11 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 			behind := inLine(t, srv, t.Context(), l.Lock)[0]
 			end()
 			require.ErrorIs(t, kit.Within(t, 5*time.Second, wait, "the end of the wait").Err, want)
-			left := time.Now()
+			took := kit.Stopwatch()
 			require.NotContains(t, queued(t, srv, 1), leaver)
-			require.Less(t, time.Since(left), waiterLease/2, "it was only passed over as dead")
+			require.Less(t, took(), waiterLease/2, "it was only passed over as dead")
 			require.NoError(t, holder.Release())
-			require.NoError(t, kit.Granted(t, time.Second, behind, "the one behind").Release())
+			require.NoError(t, kit.Granted(t, kit.Told, behind, "the one behind").Release())
 			nobodyWaits(t, srv)
 		})
 	}
@@ -130,8 +130,8 @@ func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	kit.Await(t, "three looks of each", func() bool { return o.sum("attempt busy") >= 2*3 })
 	srv.Do(t, "DEL", kit.Orders) // free, and nobody was told
 	cancel()
-	require.ErrorIs(t, kit.Within(t, time.Second, first, "the end of the wait").Err, context.Canceled)
-	r := kit.Within(t, time.Second, second, "the one behind")
+	require.ErrorIs(t, kit.Within(t, kit.Told, first, "the end of the wait").Err, context.Canceled)
+	r := kit.Within(t, kit.Told, second, "the one behind")
 	require.NoError(t, r.Err)
 	require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
 	require.NoError(t, r.Hold.Release())

@@ -40,7 +40,7 @@ func TestACallThatEndsAtTheHandOver(t *testing.T) {
 	for name, take := range endsSoon {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRelay(t, 5*time.Second)
+			r := newRelay(t, kit.Lease)
 			got, handed := 0, 0
 			for i := range rounds {
 				d := time.Duration(i%20+1) * 100 * time.Microsecond
@@ -58,7 +58,7 @@ func TestACallThatEndsAtTheHandOver(t *testing.T) {
 				} else {
 					require.Nil(t, res.Hold)
 				}
-				require.NoError(t, kit.Granted(t, time.Second, second, "the next call, at once").Release())
+				require.NoError(t, kit.Granted(t, kit.Told, second, "the next call, at once").Release())
 			}
 			t.Logf("%d of %d got the lock, %d of them were handed it", got, rounds, handed)
 			r.empty()
@@ -119,7 +119,7 @@ func TestWhatIsHandedOverIsLostLikeOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, released := range []bool{false, true} {
-				r := newRelay(t, 3*time.Second)
+				r := newRelay(t, 6*time.Second)
 				h := r.lock()
 				heir := r.handOver(h, r.next(t.Context(), r.l.Lock))
 				ctx := heir.Context(t.Context())
@@ -191,7 +191,7 @@ func TestACallThatIsGrantedWhatItIsHandedOver(t *testing.T) {
 	heir := kit.Granted(t, kit.LongestWait, next, "the call")
 	require.NotEqual(t, h.ID(), heir.ID(), "its own")
 	require.NoError(t, heir.Release())
-	require.NoError(t, kit.Granted(t, time.Second, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
+	require.NoError(t, kit.Granted(t, kit.Told, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
 	r.empty()
 }
 
@@ -225,7 +225,7 @@ func TestAnObserverThatEndsACallAtTheHandOver(t *testing.T) {
 					left = 2
 				}
 				for range left {
-					require.NoError(t, kit.Within(t, time.Second, errs, "one that has not been ended"))
+					require.NoError(t, kit.Within(t, kit.Told, errs, "one that has not been ended"))
 				}
 				for _, end := range ended {
 					kit.Within(t, kit.LongestWait, end, "the end of a call")
@@ -307,6 +307,6 @@ func TestAHoldThatIsLostWhileItIsHandedOver(t *testing.T) {
 	heir := kit.Granted(t, kit.LongestWait, next, "the next call")
 	require.NotEqual(t, h.ID(), heir.ID())
 	require.NoError(t, heir.Release())
-	require.NoError(t, kit.Granted(t, time.Second, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
+	require.NoError(t, kit.Granted(t, kit.Told, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
 	r.empty()
 }

@@ -237,6 +237,6 @@ func TestAnotherSessionGetsTheLockSoon(t *testing.T) {
 	t.Log(strings.Trim(fmt.Sprint(waits), "[]"), "beside calls of", calls[rounds/2])
 	// On a busy machine the last one of a turn calls for as long as anybody else, and so does who gets it.
 	require.Less(t, waits[rounds/2], 60*time.Millisecond+2*calls[rounds/2])
-	require.Less(t, waits[rounds-1], time.Second)
+	require.Less(t, waits[rounds-1], kit.Told)
 	r.empty()
 }

@@ -68,7 +68,7 @@ func TestALatchOpensWhenAllHaveCountedDown(t *testing.T) {
 		before := time.Now()
 		require.NoError(t, b.CountDown(t.Context()))
 		for _, w := range waits {
-			require.NoError(t, kit.Within(t, time.Second, w, "the opening"))
+			require.NoError(t, kit.Within(t, kit.Told, w, "the opening"))
 		}
 		t.Log("open after", time.Since(before))
 		n, err = a.Count(t.Context())
@@ -92,7 +92,7 @@ func TestADeletedLatchLetsWaitersThrough(t *testing.T) {
 	ok, err = b.Delete(t.Context())
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.NoError(t, kit.Within(t, time.Second, wait, "the opening"))
+	require.NoError(t, kit.Within(t, kit.Told, wait, "the opening"))
 }
 
 func TestALatchNamesMistakesAndSendsNothing(t *testing.T) {
@@ -166,11 +166,11 @@ func TestALookDoesNotAnswerLaterCallers(t *testing.T) {
 	second := waitFor(t.Context(), latch.New(s, "ready"))
 	kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // time for it to arrive
 	look.Release()
-	require.NoError(t, kit.Within(t, time.Second, first, "the first caller"))
+	require.NoError(t, kit.Within(t, kit.Told, first, "the first caller"))
 	listening(t, srv, 1)
 	require.Empty(t, second)
 	require.NoError(t, latch.New(other, "ready").CountDown(t.Context()))
-	require.NoError(t, kit.Within(t, time.Second, second, "the later caller"))
+	require.NoError(t, kit.Within(t, kit.Told, second, "the later caller"))
 }
 
 func TestALatchWhoseMessageIsLostIsLookedAtAgain(t *testing.T) {
@@ -194,12 +194,12 @@ func TestAWaitForALatchEnds(t *testing.T) {
 	cancelled, stays := waitFor(ctx, l), waitFor(t.Context(), l)
 	listening(t, srv, 1)
 	cancel(assert.AnError)
-	err := kit.Within(t, time.Second, cancelled, "the end")
+	err := kit.Within(t, kit.Told, cancelled, "the end")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, assert.AnError)
 	require.Empty(t, stays)
 	require.NoError(t, s.Close())
-	require.ErrorIs(t, kit.Within(t, time.Second, stays, "the end"), holdfast.ErrClosed)
+	require.ErrorIs(t, kit.Within(t, kit.Told, stays, "the end"), holdfast.ErrClosed)
 	require.ErrorIs(t, l.Wait(t.Context()), holdfast.ErrClosed)
 	require.ErrorIs(t, l.CountDown(t.Context()), holdfast.ErrClosed)
 	n, err := latch.New(other, "ready").Count(t.Context())
@@ -218,7 +218,7 @@ func TestAKeyThatIsNoLatchIsAnErrorForAll(t *testing.T) {
 	srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'precious')", "1", "ready")
 	srv.Do(t, "PUBLISH", readyChannel, "0")
 	for _, w := range waits {
-		err := kit.Within(t, time.Second, w, "the error")
+		err := kit.Within(t, kit.Told, w, "the error")
 		require.Error(t, err)
 		require.ErrorContains(t, err, `latch "ready": wait: holdfast: wrong kind: `)
 	}
@@ -284,6 +284,6 @@ func TestLatchesInACluster(t *testing.T) {
 			})
 		})
 		require.NoError(t, latch.New(a, name).CountDown(t.Context()))
-		require.NoError(t, kit.Within(t, time.Second, wait, "the opening"))
+		require.NoError(t, kit.Within(t, kit.Told, wait, "the opening"))
 	}
 }

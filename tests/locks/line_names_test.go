@@ -26,5 +26,5 @@ func TestNamesThatDifferByBracesHaveLinesOfTheirOwn(t *testing.T) {
 	case <-time.After(500 * time.Millisecond):
 	}
 	require.NoError(t, other.Release())
-	require.NoError(t, kit.Granted(t, time.Second, waits, "the waiter").Release())
+	require.NoError(t, kit.Granted(t, kit.Told, waits, "the waiter").Release())
 }

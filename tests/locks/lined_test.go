@@ -191,14 +191,15 @@ func (q *queue) passesOn(limit time.Duration, got <-chan permitsTaken, what stri
 }
 
 // Nobody waits for those who were killed while they waited: a release passes them over. The machine may be busy, so the
-// best of three counts.
+// best of some counts.
 func TestThoseWhoWereKilledCostNothing(t *testing.T) {
 	t.Parallel()
 	for _, k := range linedKinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
+			const soon = 50 * time.Millisecond
 			best := time.Hour
-			for range 3 {
+			for tries := 0; best >= soon && tries < 6; tries++ {
 				q := newQueue(t, k)
 				dead := []*worker.Worker{q.process(), q.process()}
 				next := q.one(q.srv.Addr())
@@ -214,7 +215,7 @@ func TestThoseWhoWereKilledCostNothing(t *testing.T) {
 				require.NoError(t, q.give())
 			}
 			t.Log(best)
-			require.Less(t, best, 50*time.Millisecond)
+			require.Less(t, best, soon)
 		})
 	}
 }
@@ -277,7 +278,7 @@ func TestThoseWhoDoNotAnswerDelayTheOthersOnce(t *testing.T) {
 				require.Greater(t, time.Since(released), 4*time.Second, "it was its turn")
 				took = kit.Stopwatch()
 				q.passesOn(kit.LongestWait, others, "the other one")
-				require.Less(t, took(), 2*time.Second, "once")
+				require.Less(t, took(), kit.Told, "once")
 				silent.wakes()
 				if k.name != counting || how == "frozen" {
 					kit.Await(t, "it stands anew", func() bool { return q.length() == 1 })

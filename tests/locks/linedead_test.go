@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
-const diesLease = 2500 * time.Millisecond
+const diesLease = 4 * time.Second
 
 // mortal waits for the lock, reports for as long as it believes to have it, and gives it back when it is asked to.
 func mortal(args []string) {
@@ -72,7 +72,7 @@ func (q *line) process(lease time.Duration) *process {
 func TestAWaiterThatIsKilledAtTheGrant(t *testing.T) {
 	t.Parallel()
 	q := newLine(t)
-	h := kit.Lock(t, t.Context(), q.comes(diesLease, nil).l)
+	h := kit.Lock(t, t.Context(), q.comes(kit.Lease, nil).l)
 	p := q.process(diesLease)
 	next := q.waits(t.Context(), q.comes(diesLease, nil).l.Lock)
 	p.Pause()
@@ -87,7 +87,7 @@ func TestAWaiterThatIsKilledAtTheGrant(t *testing.T) {
 func TestAWaiterThatIsFrozenWhenItsTurnComes(t *testing.T) {
 	t.Parallel()
 	q := newLine(t)
-	h := kit.Lock(t, t.Context(), q.comes(diesLease, nil).l)
+	h := kit.Lock(t, t.Context(), q.comes(kit.Lease, nil).l)
 	p := q.process(diesLease)
 	next := q.waits(t.Context(), q.comes(diesLease, nil).l.Lock)
 	p.Pause()

@@ -29,7 +29,7 @@ func TestALineInACluster(t *testing.T) {
 					cluster.NeedSharded(t)
 				}
 				open := func() *holdfast.Session {
-					return kit.OpenCluster(t, cluster, &holdfast.Options{Lease: kit.Lease, PubSub: pubsub})
+					return kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 15 * time.Second, PubSub: pubsub})
 				}
 				for _, move := range k.moves {
 					t.Log(move)

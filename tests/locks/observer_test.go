@@ -164,7 +164,7 @@ func TestObserverOfAHandOver(t *testing.T) {
 func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, kit.Lease)
-		kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", time.Second))
+		kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 3*time.Second))
 		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
 		require.Positive(t, o.sum("woken by timer"))
 		o.requireBalance(t)
@@ -273,11 +273,15 @@ func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
 
 func TestObserverOfRenewals(t *testing.T) {
 	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 6*time.Second)
+		const lease = 6 * time.Second
+		still := kit.Stillness()
+		o, s := observed(t, srv, lease)
 		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 		kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
 		require.NoError(t, hold.Release())
-		require.Zero(t, o.sum("renewal badly"))
+		if still() < lease/6 { // a renewal that takes longer has failed
+			require.Zero(t, o.sum("renewal badly"))
+		}
 		o.requireBalance(t)
 	})
 }
@@ -352,7 +356,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 					return // the same code tells of them as of others
 				}
 				o := &lookout{}
-				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 4 * time.Second, Observer: all(o)[what]})
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Observer: all(o)[what]})
 				hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 				got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
 				kit.Waiting(t, k, srv)

@@ -105,7 +105,7 @@ func TestNestedHoldsEndEachAtItsOwnLease(t *testing.T) {
 		assert.Empty(t, srv.Keyspace(t))
 	})
 	t.Run("what a released longer lease left is given back with the last hold", func(t *testing.T) {
-		outer := kit.Lock(t, t.Context(), fixed(300*time.Millisecond))
+		outer := kit.Lock(t, t.Context(), fixed(2*time.Second))
 		ctx := outer.Context(t.Context())
 		inner := kit.Lock(t, ctx, fixed(time.Hour))
 		require.NoError(t, inner.Release())

@@ -32,7 +32,7 @@ func stayHeld(t *testing.T, lease time.Duration, holds []*holdfast.Hold) {
 // A server refuses a whole call if the user may not touch one of its keys. Only that key's holder may lose it.
 func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	srv := redistest.Start(t)
 	srv.Grant(t, "weak", "+@all", "&*", "~app:*", "~other")
 	s := kit.OpenWith(t, rueidis.ClientOption{
@@ -57,7 +57,7 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 // One call renews many locks. If the server has dropped one, or its key holds something else, only that one is lost.
 func TestALockThatIsGoneCostsNoOther(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	for _, k := range kit.OnOneServer() {
 		if k.Twin || k.Several {
 			continue
@@ -91,7 +91,7 @@ func TestALockThatIsGoneCostsNoOther(t *testing.T) {
 // While a slot moves, each node serves those of its locks that it has, and no node has all of them.
 func TestLocksOfASlotThatMovesAreRenewed(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	r := newResharding(t)
 	s := kit.OpenCluster(t, r.Cluster, &holdfast.Options{Lease: lease})
 	tag := r.name(t, "tag")

@@ -20,7 +20,7 @@ func TestADeadReaderFallsOutByItself(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	dead := kit.Lock(t, t.Context(), kit.OrdersRW(a, time.Second).Read())
+	dead := kit.Lock(t, t.Context(), kit.OrdersRW(a, 3*time.Second).Read())
 	id := dead.ID()
 	require.NoError(t, dead.Detach()) // nobody renews it any more
 	alive := kit.Lock(t, t.Context(), kit.OrdersRW(b, 0).Read())

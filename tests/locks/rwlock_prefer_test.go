@@ -83,7 +83,7 @@ func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
 	}
 	require.Empty(t, writer)
 	require.NoError(t, read.Release())
-	r := kit.Within(t, time.Second, writer, "the writer, when nobody reads")
+	r := kit.Within(t, kit.Told, writer, "the writer, when nobody reads")
 	require.NoError(t, r.Err)
 	require.NoError(t, r.Hold.Release())
 }
@@ -99,10 +99,10 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 	}{
 		"it was cancelled": {func(_ *testing.T, _ *redistest.Server, _ *holdfast.Session, cancel func()) {
 			cancel()
-		}, time.Second},
+		}, 2 * time.Second},
 		"its session was closed": {func(t *testing.T, _ *redistest.Server, s *holdfast.Session, _ func()) {
 			require.NoError(t, s.Close())
-		}, time.Second},
+		}, 2 * time.Second},
 		"it died": {func(t *testing.T, srv *redistest.Server, s *holdfast.Session, cancel func()) {
 			// A dead writer is never heard of again, like this mark of a stranger.
 			seconds := srv.Strs(t, "TIME")[0]

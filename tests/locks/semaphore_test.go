@@ -162,15 +162,16 @@ func TestNoMoreThanThePermitsAreInside(t *testing.T) {
 func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	o, s := observed(t, srv, kit.Lease)
+	other := kit.Open(t, srv.Addr(), nil)
 	p := kit.NewPool(t, s, 4)
 	require.NoError(t, semaphore.New(other, "pool").Acquire(t.Context(), 4))
 	many := goAcquire(t.Context(), p, 3)
 	pooling(t, srv, 1)
 	var few []<-chan error
-	for range 3 {
+	for n := range 3 {
 		few = append(few, goAcquire(t.Context(), p, 1))
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for it to join the line behind the others
+		kit.Await(t, "one more in the line behind the others", func() bool { return o.sum("wait") == n+2 })
 	}
 	for range 2 {
 		require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 1))
@@ -180,12 +181,12 @@ func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 		}
 	}
 	require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 2))
-	require.NoError(t, kit.Within(t, time.Second, many, "the three"))
-	require.NoError(t, kit.Within(t, time.Second, few[0], "the one behind"))
+	require.NoError(t, kit.Within(t, kit.Told, many, "the three"))
+	require.NoError(t, kit.Within(t, kit.Told, few[0], "the one behind"))
 	require.Empty(t, few[1])
 	require.NoError(t, p.Release(t.Context(), 3))
 	for _, c := range few[1:] {
-		require.NoError(t, kit.Within(t, time.Second, c, "another one"))
+		require.NoError(t, kit.Within(t, kit.Told, c, "another one"))
 	}
 	free(t, p, 1)
 }
@@ -247,7 +248,7 @@ func TestSemaphoresInACluster(t *testing.T) {
 			node := cluster.NodeOf(t, name)
 			kit.Await(t, "the waiter", func() bool { return subscribers(t, cluster, node, name, "auto") })
 			require.NoError(t, p.Release(t.Context(), 1))
-			require.NoError(t, kit.Within(t, 2*time.Second, wait, "the permit"))
+			require.NoError(t, kit.Within(t, kit.Told, wait, "the permit"))
 		}
 	}
 }
@@ -267,8 +268,8 @@ func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
 			all.Go(func() { assert.NoError(t, q.Release(t.Context(), 1)) })
 		}
 		all.Wait()
-		require.NoError(t, kit.Within(t, time.Second, first, "the first"))
-		require.NoError(t, kit.Within(t, time.Second, second, "the second"))
+		require.NoError(t, kit.Within(t, kit.Told, first, "the first"))
+		require.NoError(t, kit.Within(t, kit.Told, second, "the second"))
 		require.NoError(t, p.Release(t.Context(), 2))
 	}
 }

@@ -26,7 +26,8 @@ func TestNobodyHearsFromAReplicaThatItHasALock(t *testing.T) {
 			first := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 			second := redistest.Start(t, "--replicaof", "127.0.0.1", first.Strs(t, "CONFIG", "GET", "port")[1],
 				"--repl-diskless-sync-delay", "0")
-			kit.Lock(t, t.Context(), open(kit.Open(t, first.Addr(), nil)))
+			opts := &holdfast.Options{Lease: time.Minute} // it lasts until the other one is the master
+			kit.Lock(t, t.Context(), open(kit.Open(t, first.Addr(), opts)))
 			waits := kit.GoLock(t.Context(), open(kit.Open(t, first.Addr(), nil)).Lock)
 			kit.Waiting(t, kit.KindOf(kind), first)
 			kit.SleepUntil(time.Now().Add(500 * time.Millisecond)) // its look when it had subscribed

@@ -142,7 +142,7 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	first := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	second := redistest.Start(t, "--replicaof", "127.0.0.1", first.Strs(t, "CONFIG", "GET", "port")[1])
 	p := proxy.Start(t, first.Addr())
-	opts := &holdfast.Options{Lease: 6 * time.Second}
+	opts := &holdfast.Options{Lease: kit.Lease}
 	keeper, taker, waiter := kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts)
 	kept, wanted := kit.Lock(t, t.Context(), rlock.New(keeper, "kept", nil)),
 		kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
@@ -162,7 +162,7 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 		return time.Until(kept.Deadline()) > opts.Lease*2/3 &&
 			second.Int(t, "PTTL", "kept") > (opts.Lease*2/3).Milliseconds()
 	})
-	kit.SleepUntil(time.Now().Add(2 * opts.Lease)) // a session that only holds notices as well
+	kit.SleepUntil(time.Now().Add(opts.Lease * 3 / 2)) // a session that only holds notices as well
 	require.NoError(t, kept.Err())
 	require.Contains(t, second.Keyspace(t), "kept")
 	require.NoError(t, kept.Release())
@@ -207,7 +207,7 @@ func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
 	srv.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
 	refused := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
 	before, began := p.Accepted(), time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // so that 3 are left of it on a busy machine
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range 20 {

@@ -59,7 +59,7 @@ func TestTryLockForOfAProcessThatStoodStillReadsTheAnswer(t *testing.T) {
 	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
 	said := make(chan string, 2)
 	w := worker.Start(t, func(line string) { said <- line }, "visitor", p.Addr())
-	require.Equal(t, "busy", kit.Within(t, 5*time.Second, said, "the first attempt"))
+	require.Equal(t, "busy", kit.Within(t, time.Minute, said, "the first attempt"))
 	rule := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.HoldReply, proxy.First)
 	w.End()
 	rule.Wait(t, 1)
@@ -143,7 +143,7 @@ func TestACancelledTryLockForIsAnError(t *testing.T) {
 	}
 	for _, k := range kit.OnOneServer() {
 		if !k.Twin {
-			kit.Lock(t, t.Context(), k.Rival(other, k.Name, time.Minute))
+			kit.Lock(t, t.Context(), k.Rival(other, k.Name, time.Hour))
 			l := k.Make(s, k.Name, 0)
 			waits[k.Name] = func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) }
 		}
@@ -216,7 +216,8 @@ func TestAConnectionThatComesTooLateIsNotWaitedFor(t *testing.T) {
 	}
 	s := kit.OpenWith(t, client, &holdfast.Options{Lease: time.Second})
 	l := rlock.New(s, "x", &rlock.Options{FixedLease: 600 * time.Millisecond})
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	known := rlock.New(s, "x", &rlock.Options{FixedLease: time.Minute}) // its release may take longer
+	require.NoError(t, kit.Lock(t, t.Context(), known).Release())
 	slow.Store(true)
 	p.StallNew(true)
 	p.CutAll()

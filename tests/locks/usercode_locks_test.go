@@ -167,9 +167,9 @@ func TestAnObserverOfALossMayAskAndClose(t *testing.T) {
 	closed := make(chan time.Duration, 10)
 	observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
 		return func(holdfast.Ended) {
-			began := time.Now()
+			took := kit.Stopwatch()
 			_ = session.Load().Close()
-			closed <- time.Since(began)
+			closed <- took()
 		}
 	}}
 	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 4 * time.Second, Observer: observer})

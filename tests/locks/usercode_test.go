@@ -336,7 +336,7 @@ func TestAWaitThatALogHandlerEndsLeavesNothing(t *testing.T) {
 					do()
 				}
 			}}
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(handler)})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Logger: slog.New(handler)})
 			kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), how, time.Hour)) // the restart frees it
 			l := k.Make(s, how, 0)
 			armed.Store(true)

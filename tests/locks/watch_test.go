@@ -169,7 +169,7 @@ func TestAWatcherWhoIsBusy(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s, watcher := kit.Open(t, srv.Addr(), nil), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil)
-	brief := rlock.New(s, "x", &rlock.Options{FixedLease: 300 * time.Millisecond})
+	brief := rlock.New(s, "x", &rlock.Options{FixedLease: time.Second})
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	var all []holdfast.State
 	for state, err := range watcher.Watch(t.Context()) {

@@ -104,10 +104,10 @@ func TestTheLastReaderTellsTheFirstWriter(t *testing.T) {
 	settled()
 	require.Empty(t, first)
 	require.NoError(t, reading.Release())
-	hold := q.granted(time.Second, first, "the first")
+	hold := q.granted(kit.Told, first, "the first")
 	require.Empty(t, second)
 	require.NoError(t, hold.Release())
-	require.NoError(t, q.granted(time.Second, second, "the second").Release())
+	require.NoError(t, q.granted(kit.Told, second, "the second").Release())
 }
 
 // A writer who gives up leaves the line, and the next one is the first.
@@ -120,7 +120,7 @@ func TestAWriterThatGivesUpLeavesTheLine(t *testing.T) {
 	require.ErrorIs(t, kit.Within(t, time.Second, first, "the end").Err, context.Canceled)
 	kit.Await(t, "one place", func() bool { return q.length() == 1 })
 	require.NoError(t, hold.Release())
-	require.NoError(t, q.granted(time.Second, second, "the second").Release())
+	require.NoError(t, q.granted(kit.Told, second, "the second").Release())
 	kit.Await(t, "no place", func() bool { return q.length() == 0 && q.srv.Int(t, "ZCARD", writersAlive) == 0 })
 }
 
@@ -175,10 +175,10 @@ func TestTheFirstWriterHearsThoseWhoDoNotKnowTheLine(t *testing.T) {
 			settled()
 			q.srv.Do(t, "DEL", kit.Orders)
 			q.srv.Do(t, "PUBLISH", wire.RWChannel(kit.Orders), "1")
-			hold := q.granted(time.Second, first, "the first")
+			hold := q.granted(kit.Told, first, "the first")
 			require.Empty(t, second)
 			require.NoError(t, hold.Release())
-			require.NoError(t, q.granted(time.Second, second, "the second").Release())
+			require.NoError(t, q.granted(kit.Told, second, "the second").Release())
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestAWriterTakesWhatIsFreedByForceOrEnds(t *testing.T) {
 			was, err := half.ForceUnlock(t.Context())
 			require.NoError(t, err)
 			require.True(t, was)
-			require.NoError(t, q.granted(time.Second, first, "the first").Release())
+			require.NoError(t, q.granted(kit.Told, first, "the first").Release())
 		})
 	}
 	t.Run("a lease", func(t *testing.T) {
