@@ -117,20 +117,17 @@ func (s *Server) Advance(d time.Duration) {
 	s.settle(sessions)
 }
 
-// settle waits until all losses have been told and nothing is overdue; for a few seconds, in case renewals are refused,
-// or whoever is told of a loss is waiting for this.
+// settle waits until all losses have been told and nothing is overdue; for two seconds, in case renewals are refused, or
+// whoever is told of a loss is waiting for this. It counts looks, since a machine may stand still for that long.
 func (s *Server) settle(sessions []*holdfast.Session) {
-	limit := time.NewTimer(2 * time.Second)
-	defer limit.Stop()
-	look := time.NewTicker(time.Millisecond / 2)
+	left, look := 4000, time.NewTicker(time.Millisecond/2)
 	defer look.Stop()
 	for _, opened := range sessions {
-		for o := (*session.Session)(opened); core.Telling(o) || core.Overdue(o) && s.redis.Answers(); {
-			select {
-			case <-look.C:
-			case <-limit.C:
+		for o := (*session.Session)(opened); core.Telling(o) || core.Overdue(o) && s.redis.Answers(); left-- {
+			if left == 0 {
 				return
 			}
+			<-look.C
 		}
 	}
 }
