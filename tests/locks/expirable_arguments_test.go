@@ -184,7 +184,7 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 	})
 }
 
-// lengthOf is the lease of a permit in whole ms; a renewed one has 3 s.
+// lengthOf is the lease of a permit in whole ms; a renewed one has its session's.
 func lengthOf(fixed time.Duration) time.Duration {
 	switch fixed {
 	case 0:

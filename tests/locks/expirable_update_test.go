@@ -156,12 +156,14 @@ func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
 	p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("*3\r\n:1\r\n:"+ahead+"\r\n:0"), proxy.First)
 	kit.Lock(t, t.Context(), rlock.New(s, "y", nil))
 	late := p.On(kit.ScriptNamed("semaphore_update_expirable"), proxy.Stall, proxy.First)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	began := time.Now()
-	require.ErrorIs(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second),
-		holdfast.ErrUnknown)
-	kit.SleepUntil(began.Add(1500 * time.Millisecond)) // longer than a third of its session's lease
+	updated := make(chan error, 1)
+	go func() { updated <- semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second) }()
+	late.Wait(t, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.Told, updated, "the end of the call"), holdfast.ErrUnknown)
+	kit.SleepUntil(time.Now().Add(kit.Lease/3 + 100*time.Millisecond)) // longer than a third of its session's lease
 	late.Release()
 	late.WaitAnswered(t, 1)
 	left, err := e.RemainingLease(t.Context(), hold.ID())
