@@ -117,8 +117,8 @@ func (s *Server) Advance(d time.Duration) {
 	s.settle(sessions)
 }
 
-// settle waits until all losses have been told and nothing is overdue; for two seconds, in case renewals are refused, or
-// whoever is told of a loss is waiting for this. It counts looks, since a machine may stand still for that long.
+// settle waits until all losses have been told and nothing is overdue; for two seconds, in case renewals are refused,
+// or whoever is told of a loss is waiting for this. It counts looks, since a machine may stand still for that long.
 func (s *Server) settle(sessions []*holdfast.Session) {
 	left, look := 4000, time.NewTicker(time.Millisecond/2)
 	defer look.Stop()
