@@ -29,7 +29,8 @@ func EveryAlone(t *testing.T, test conformance) { run(t, everyRow(OnOneServer())
 // EveryLock is EachLock on both servers.
 func EveryLock(t *testing.T, test conformance) { run(t, everyRow(owned()), test) }
 
-// What follows is for tests that mostly wait: eight kinds do so at once, in the place of one test.
+// What follows is for tests that mostly wait: eight kinds do so at once, in the place of one test. Of embedded servers,
+// which are in this process, there are two at once.
 
 // EachKindAtOnce is EachKind, eight at once.
 func EachKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(Kinds), test) }
@@ -52,13 +53,14 @@ func owned() []Kind {
 
 // A row is one subtest of a conformance test.
 type row struct {
-	name string
-	run  func(t *testing.T, test conformance)
+	name     string
+	embedded bool
+	run      func(t *testing.T, test conformance)
 }
 
 func rows(kinds []Kind) (all []row) {
 	for _, k := range kinds {
-		all = append(all, row{k.Name, func(t *testing.T, test conformance) {
+		all = append(all, row{k.Name, false, func(t *testing.T, test conformance) {
 			if k.Most != nil {
 				k.Make = k.Most(t)
 			}
@@ -71,7 +73,7 @@ func rows(kinds []Kind) (all []row) {
 func everyRow(kinds []Kind) []row {
 	all := rows(kinds)
 	for _, k := range kinds {
-		all = append(all, row{"embedded " + k.Name, func(t *testing.T, test conformance) {
+		all = append(all, row{"embedded " + k.Name, true, func(t *testing.T, test conformance) {
 			if k.Most != nil {
 				k.Make = newEmbeddedRedLocks(t)
 			}
@@ -93,5 +95,8 @@ func run(t *testing.T, all []row, test conformance) {
 
 func runAtOnce(t *testing.T, all []row, test conformance) {
 	t.Parallel()
-	InParallel(t, 8, all, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
+	for embedded, atOnce := range map[bool]int{false: 8, true: 2} {
+		some := slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r.embedded != embedded })
+		InParallel(t, atOnce, some, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
+	}
 }
