@@ -61,13 +61,17 @@ func (c *crossing) elsewhere() *semaphore.Expirable {
 // allBack waits until every permit is free.
 func (c *crossing) allBack(within time.Duration) {
 	c.Helper()
-	for took := kit.Stopwatch(); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) ||
-		len(kit.PermitIDs(c, c.srv)) > 0; {
-		if took() > within {
-			c.Fatalf("free: %s, taken: %v after %v", c.srv.Str(c, "GET", "exports"), kit.PermitIDs(c, c.srv), within)
+	var free string
+	var taken []string
+	defer func() {
+		if c.Failed() {
+			c.Logf("at the end free: %s, taken: %v", free, taken)
 		}
-		kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
-	}
+	}()
+	kit.AwaitSoon(c, within, "every permit free", func() bool {
+		free, taken = c.srv.Str(c, "GET", "exports"), kit.PermitIDs(c, c.srv)
+		return free == strconv.Itoa(c.n) && len(taken) == 0
+	})
 }
 
 // A late copy of the call that took permits may be executed when they belong to somebody else, or to nobody. It takes

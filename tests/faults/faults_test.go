@@ -152,15 +152,25 @@ func (o *operation) run(t *testing.T, servers *kit.Stock, k kit.Kind, f fault, a
 	o.finish(c)
 }
 
-// play runs the operation once. Where the machine stood still for so long that the deadline came before the command was
-// sent, it does so again.
-func (o *operation) play(c *cell, do act, hit fault, n proxy.Times) (err error) {
-	for range 3 {
-		before := c.rule.Matched()
+// play runs the operation once.
+func (o *operation) play(c *cell, do act, hit fault, n proxy.Times) error {
+	once := func() error {
 		ctx, cancel := o.context(hit, n)
-		err = do(c, ctx, hit)
-		cancel()
-		if hit != stalled || kit.ClassOf(err) != "deadline" || c.rule.Matched() > before {
+		defer cancel()
+		return do(c, ctx, hit)
+	}
+	if hit != stalled {
+		return once()
+	}
+	return untilSent(c.rule, once)
+}
+
+// untilSent makes a call that a rule stalls, and again where the machine stood still for so long that the deadline came
+// before the command was sent.
+func untilSent(stalls *proxy.Rule, call func() error) (err error) {
+	before := stalls.Matched()
+	for range 3 {
+		if err = call(); kit.ClassOf(err) != "deadline" || stalls.Matched() > before {
 			break
 		}
 	}

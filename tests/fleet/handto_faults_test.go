@@ -72,8 +72,9 @@ func TestAHandOverThatStandsStill(t *testing.T) {
 				still := kit.Stillness()
 				for range 4 {
 					// In the middle of a hand-over; or of a renewal, if that is first.
-					rule := proxies[has].On(kit.ScriptNamed("lock_renew"), on, proxy.First)
+					var rule *proxy.Rule
 					for caught := false; !caught; {
+						rule = proxies[has].On(kit.ScriptNamed("lock_renew"), on, proxy.First)
 						select {
 						case <-rule.Fired():
 							caught = true
@@ -81,7 +82,6 @@ func TestAHandOverThatStandsStill(t *testing.T) {
 							require.NotZero(t, still())
 							rule.Remove()
 							has = next.Who
-							rule = proxies[has].On(kit.ScriptNamed("lock_renew"), on, proxy.First)
 						case <-time.After(kit.LongestWait):
 							t.Fatal("the holder makes no call")
 						}

@@ -265,17 +265,16 @@ func TestOldAndNewVersionsShareALock(t *testing.T) {
 				const enough = 100 // in longer than that if need be, on a machine that stands still at times
 				var all atomic.Int64
 				length := time.Duration(kit.Stressed(500, 1000)) * time.Millisecond
-				var end, last atomic.Bool
+				var passed atomic.Int64
 				go func() {
-					for watch := kit.Stopwatch(); !last.Load(); { // which takes its time
-						passed := watch()
-						end.Store(passed >= length)
-						if passed >= 2*raceLength {
-							last.Store(true)
-						}
+					for watch := kit.Stopwatch(); t.Context().Err() == nil; { // to read it takes a while
+						passed.Store(int64(watch()))
 					}
 				}()
-				goesOn := func() bool { return !end.Load() || all.Load() <= enough && !last.Load() }
+				goesOn := func() bool {
+					so := time.Duration(passed.Load())
+					return so < length || all.Load() <= enough && so < 2*raceLength
+				}
 				for i, lock := range contenders {
 					taking.Go(func() {
 						for goesOn() {
@@ -295,7 +294,6 @@ func TestOldAndNewVersionsShareALock(t *testing.T) {
 					})
 				}
 				taking.Wait()
-				last.Store(true)
 				t.Log("old, then new: ", had)
 				require.Greater(t, all.Load(), int64(enough), "somebody sleeps while the lock is free")
 				for i, n := range had { // an elder that has just released asks again before anybody has heard of it

@@ -11,13 +11,13 @@ import (
 type conformance func(t *testing.T, k Kind, srv *redistest.Server)
 
 // EachKind runs test in parallel for every kind, each with its own server.
-func EachKind(t *testing.T, test conformance) { run(t, rows(Kinds), test) }
+func EachKind(t *testing.T, test conformance) { run(t, rows(Kinds, false), test) }
 
 // EachAlone is EachKind for the kinds whose locks are on one server.
-func EachAlone(t *testing.T, test conformance) { run(t, rows(OnOneServer()), test) }
+func EachAlone(t *testing.T, test conformance) { run(t, rows(OnOneServer(), false), test) }
 
 // EachLock is EachKind for the kinds that have owners.
-func EachLock(t *testing.T, test conformance) { run(t, rows(owned()), test) }
+func EachLock(t *testing.T, test conformance) { run(t, rows(owned(), false), test) }
 
 // EveryKind is EachKind on real servers and on the embedded one of holdfasttest: users must test on what their programs
 // run with.
@@ -33,70 +33,74 @@ func EveryLock(t *testing.T, test conformance) { run(t, everyRow(owned()), test)
 // which are in this process, there are two at once.
 
 // EachKindAtOnce is EachKind, eight at once.
-func EachKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(Kinds), test) }
+func EachKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, Kinds, false, test) }
 
 // EachAloneAtOnce is EachAlone, eight at once.
-func EachAloneAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(OnOneServer()), test) }
+func EachAloneAtOnce(t *testing.T, test conformance) { runAtOnce(t, OnOneServer(), false, test) }
 
 // EachLockAtOnce is EachLock, eight at once.
-func EachLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, rows(owned()), test) }
+func EachLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, owned(), false, test) }
 
 // EveryKindAtOnce is EveryKind, eight at once.
-func EveryKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, everyRow(Kinds), test) }
+func EveryKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, Kinds, true, test) }
 
 // EveryLockAtOnce is EveryLock, eight at once.
-func EveryLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, everyRow(owned()), test) }
+func EveryLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, owned(), true, test) }
 
 func owned() []Kind {
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Permits || k.Several })
 }
 
-// A row is one subtest of a conformance test.
+// A row is one subtest of a conformance test: a kind, on a real server or on the embedded one.
 type row struct {
-	name     string
+	kind     Kind
 	embedded bool
-	run      func(t *testing.T, test conformance)
 }
 
-func rows(kinds []Kind) (all []row) {
+func rows(kinds []Kind, embedded bool) (all []row) {
 	for _, k := range kinds {
-		all = append(all, row{k.Name, false, func(t *testing.T, test conformance) {
-			if k.Most != nil {
-				k.Make = k.Most(t)
-			}
-			test(t, k, redistest.Start(t))
-		}})
+		all = append(all, row{k, embedded})
 	}
 	return all
 }
 
-func everyRow(kinds []Kind) []row {
-	all := rows(kinds)
-	for _, k := range kinds {
-		all = append(all, row{"embedded " + k.Name, true, func(t *testing.T, test conformance) {
-			if k.Most != nil {
-				k.Make = newEmbeddedRedLocks(t)
-			}
-			test(t, k, StartEmbedded(t))
-		}})
+func everyRow(kinds []Kind) []row { return slices.Concat(rows(kinds, false), rows(kinds, true)) }
+
+func (r row) name() string {
+	if r.embedded {
+		return "embedded " + r.kind.Name
 	}
-	return all
+	return r.kind.Name
+}
+
+func (r row) run(t *testing.T, test conformance) {
+	k, most := r.kind, r.kind.Most
+	start := func() *redistest.Server { return redistest.Start(t) }
+	if r.embedded {
+		most, start = newEmbeddedRedLocks, func() *redistest.Server { return StartEmbedded(t) }
+	}
+	if k.Most != nil {
+		k.Make = most(t)
+	}
+	test(t, k, start())
 }
 
 func run(t *testing.T, all []row, test conformance) {
 	t.Parallel()
 	for _, r := range all {
-		t.Run(r.name, func(t *testing.T) {
+		t.Run(r.name(), func(t *testing.T) {
 			t.Parallel()
 			r.run(t, test)
 		})
 	}
 }
 
-func runAtOnce(t *testing.T, all []row, test conformance) {
+// runAtOnce runs the rows of real servers, and then those of the embedded one if it is asked to.
+func runAtOnce(t *testing.T, kinds []Kind, embeddedToo bool, test conformance) {
 	t.Parallel()
-	for embedded, atOnce := range map[bool]int{false: 8, true: 2} {
-		some := slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r.embedded != embedded })
-		InParallel(t, atOnce, some, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(t, test) })
+	play := func(t *testing.T, r row) { r.run(t, test) }
+	InParallel(t, 8, rows(kinds, false), row.name, play)
+	if embeddedToo {
+		InParallel(t, 2, rows(kinds, true), row.name, play)
 	}
 }

@@ -31,6 +31,17 @@ func AwaitFor(t testing.TB, d time.Duration, what string, holds func() bool) {
 	}
 }
 
+// AwaitSoon is AwaitFor without the time in which this process stands still.
+func AwaitSoon(t testing.TB, d time.Duration, what string, holds func() bool) {
+	t.Helper()
+	took := Stopwatch()
+	for began := time.Now(); !holds(); Pause(began) {
+		if took() > d {
+			t.Fatalf("%s: not within %v", what, d)
+		}
+	}
+}
+
 // Pause passes the time between two looks. It gets longer the longer a test has waited: a look costs the machine, on
 // which other tests wait at the same time.
 func Pause(began time.Time) {
@@ -40,13 +51,21 @@ func Pause(began time.Time) {
 // Within receives from c or fails the test.
 func Within[T any](t testing.TB, d time.Duration, c <-chan T, what string) T {
 	t.Helper()
+	v, ok := Receive(d, c)
+	if !ok {
+		t.Fatalf("%s: not within %v", what, d)
+	}
+	return v
+}
+
+// Receive receives from c, or reports that nothing has come within d.
+func Receive[T any](d time.Duration, c <-chan T) (v T, ok bool) {
 	for watch, left := Stopwatch(), d; left > 0; left = d - watch() {
 		select {
 		case v := <-c:
-			return v
+			return v, true
 		case <-time.After(left):
 		}
 	}
-	t.Fatalf("%s: not within %v", what, d)
-	panic("unreachable")
+	return v, false
 }

@@ -105,15 +105,12 @@ func (w *aclWalk) stands(line string) func(next <-chan kit.Result) {
 
 // granted returns what a woken waiter got, which must come before the waiter would look by itself.
 func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
-	for watch, left := kit.Stopwatch(), kit.Told; left > 0; left = kit.Told - watch() {
-		select {
-		case r := <-c:
-			w.ok(r.Err)
-			return r.Hold
-		case <-time.After(left):
-		}
+	r, woken := kit.Receive(kit.Told, c)
+	if !woken {
+		panic(aclError{errors.New("the waiter was not woken")})
 	}
-	panic(aclError{errors.New("the waiter was not woken")})
+	w.ok(r.Err)
+	return r.Hold
 }
 
 // name is the user's name for something.

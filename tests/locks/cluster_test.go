@@ -301,11 +301,7 @@ func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 				b, name := waiters[i/4], names[i%2][i/2]
 				hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
 				got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
-				took := kit.Stopwatch()
-				kit.Await(t, "the subscription, soon", func() bool {
-					require.Less(t, took(), 2*time.Second, "%s: nobody listens yet", name)
-					return heardOn(t, well, name)
-				})
+				kit.AwaitSoon(t, 2*time.Second, "a listener for "+name, func() bool { return heardOn(t, well, name) })
 				require.NoError(t, hold.Release())
 				r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
 				require.NoError(t, r.Err)

@@ -73,6 +73,10 @@ func runSteps(t *testing.T, steps map[string]step) {
 
 func (s step) run(t *testing.T) {
 	srv := redistest.Start(t)
+	var early int64 // in ms, of the script's clock
+	if s.lined() {
+		early = farthest
+	}
 	seeded := time.Now()
 	s.prepare(t, srv)
 	messages := hear(t, srv, s.hears)
@@ -80,10 +84,7 @@ func (s step) run(t *testing.T) {
 		listen(t, srv, name)
 	}
 	srv.ResetStats(t)
-	began := time.Now().UnixMilli()
-	if s.lined() {
-		began -= farthest
-	}
+	began := time.Now().UnixMilli() - early
 	reply, err := srv.Try(s.command()...)
 	took := time.Since(seeded) // a busy machine takes its time
 	inside := srv.CommandStats(t)
@@ -97,11 +98,7 @@ func (s step) run(t *testing.T) {
 	}
 	after := srv.Keyspace(t)
 	for member, ms := range s.due {
-		from := seeded.UnixMilli() + int64(ms)
-		if s.lined() {
-			from -= farthest
-		}
-		takeDue(t, after, member, from, began+int64(ms)+1000+took.Milliseconds())
+		takeDue(t, after, member, seeded.UnixMilli()-early+int64(ms), began+int64(ms)+1000+took.Milliseconds())
 	}
 	assert.Equal(t, s.after, after)
 	assert.Equal(t, s.messages, messages.Drain(t))

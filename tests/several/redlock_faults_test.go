@@ -246,19 +246,10 @@ func TestAHolderOfARedLockAsksABusyServerAgainSoon(t *testing.T) {
 	loading.Remove()
 	kit.AwaitFor(t, time.Minute, "a busy server", func() bool { return asked.Answered() > 0 })
 	f.Servers[0].Do(t, "DEL", kit.Orders)
-	awaitSoon(t, soon, "the lock on all servers but one", func() bool {
+	kit.AwaitSoon(t, soon, "the lock on all servers but one", func() bool {
 		return slices.Equal(f.Counts(near), []int{1, 0, 1, 1, 1})
 	})
 	require.NoError(t, h.Release())
-}
-
-// awaitSoon is kit.AwaitFor, but does not count the time in which this process stands still.
-func awaitSoon(t *testing.T, d time.Duration, what string, holds func() bool) {
-	t.Helper()
-	took := kit.Stopwatch()
-	for began := time.Now(); !holds(); kit.Pause(began) {
-		require.Less(t, took(), d, what)
-	}
 }
 
 // However often a server has forgotten the lock, its holder asks for it again as soon as the first time.
@@ -272,7 +263,7 @@ func TestAHolderOfARedLockAsksSoonWheneverItIsForgotten(t *testing.T) {
 		f.Servers[0].Do(t, "DEL", kit.Orders)
 		asked := f.Proxies[0].On(kit.AnyScript, proxy.Pass, proxy.EveryTime)
 		kit.AwaitFor(t, time.Minute, "a renewal", func() bool { return asked.Answered() > 0 })
-		awaitSoon(t, soon, "the lock on all servers", func() bool {
+		kit.AwaitSoon(t, soon, "the lock on all servers", func() bool {
 			return slices.Equal(f.Counts(near), []int{1, 1, 1})
 		})
 		asked.Remove()
