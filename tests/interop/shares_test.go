@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/rlock"
@@ -37,20 +36,12 @@ func TestProcessesAndJavaShareALock(t *testing.T) {
 		{golang: 1, java: 10, work: time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("%d Go, %d Java", r.golang, r.java), func(t *testing.T) {
-			ofGo, ofJava, late := r.run(t)
-			least := 0.0
-			if late == 0 {
+			had := r.run(t)
+			least := starvedIf(had.late, r.length())
+			if had.late == 0 {
 				least = halfShare
 			}
-			share := float64(ofGo+ofJava) / float64(r.golang+r.java)
-			goShare, javaShare := float64(ofGo)/float64(r.golang)/share, float64(ofJava)/float64(r.java)/share
-			t.Logf("%.0f/s, of a fair share each has in Go %.2f, in Java %.2f; woken %v too late, so more than %.1f",
-				float64(ofGo+ofJava)/r.length().Seconds(), goShare, javaShare, late, least)
-			if r.golang < r.java {
-				assert.Greater(t, goShare, least)
-			} else {
-				assert.Greater(t, javaShare, least)
-			}
+			race(r).requireShares(t, had, r.length(), least)
 		})
 	}
 }
@@ -60,9 +51,7 @@ func (r processRace) length() time.Duration {
 	return raceLength * time.Duration(max(1, (r.golang+r.java)/15))
 }
 
-// run returns how often those of each language had the lock, and by how much the machine has woken this process too
-// late.
-func (r processRace) run(t *testing.T) (ofGo, ofJava int, late time.Duration) {
+func (r processRace) run(t *testing.T) (had turns) {
 	t.Helper()
 	server := redistest.Start(t)
 	path := filepath.Join(t.TempDir(), "board")
@@ -89,19 +78,19 @@ func (r processRace) run(t *testing.T) (ofGo, ofJava int, late time.Duration) {
 	}
 	lateUntil(time.Now().Add(raceWarmUp))
 	before := taken()
-	late = lateUntil(time.Now().Add(r.length()))
-	ofGo = taken() - before
+	had.late = lateUntil(time.Now().Add(r.length()))
+	had.ofGo = taken() - before
 	for _, w := range racers {
 		w.End()
 	}
 	for _, c := range calls {
 		n, _ := c.OK(t).Turns()
-		ofJava += n
+		had.ofJava += n
 	}
 	for _, w := range racers {
 		<-w.Ended()
 	}
-	return ofGo, ofJava, late
+	return had
 }
 
 // lateUntil sleeps until then, and returns by how much it was woken too late in all, since the machine was busy.
