@@ -69,7 +69,7 @@ func ExampleServer_DropReplies() {
 		server := holdfasttest.NewServer(t)
 		orders := rlock.New(server.Open(nil), "orders", nil)
 		server.DropReplies()
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
 		_, err := orders.TryLock(ctx)
 		fmt.Println(errors.Is(err, holdfast.ErrUnknown))

@@ -142,7 +142,7 @@ func TestShipDoesNotKnow(t *testing.T) {
 	server := holdfasttest.NewServer(t)
 	order := rlock.New(server.Open(nil), "order:42", nil)
 	server.DropReplies()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // else it tries for a third of the lease
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // else it tries for a third of the lease
 	defer cancel()
 	if err := Ship(ctx, order, nothing, nothing); !errors.Is(err, holdfast.ErrUnknown) {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,11 +195,13 @@ func TestTrialOfAFailover(t *testing.T) {
 	tr.until(t, "all locks can be taken again")
 	took := time.Since(before)
 	r := tr.end(t)
-	require.NotEmpty(t, r.Outages)
 	require.Subset(t, unavailable(&r), []string{"lock", "fair", "write", "fenced", "permits"})
 	require.GreaterOrEqual(t, r.LongestMS, time.Second.Milliseconds())
 	require.LessOrEqual(t, r.LongestMS, (took + time.Second).Milliseconds()) // the last hold before it may have been long
-	require.WithinRange(t, r.Outages[0].From, before.Add(-time.Second), before.Add(took))
+	// A machine that stood still before the failover has made one, too.
+	require.True(t, slices.ContainsFunc(r.Outages, func(o drill.Outage) bool {
+		return o.From.After(before.Add(-time.Second)) && o.From.Before(before.Add(took))
+	}), "%+v", r.Outages)
 	require.Empty(t, set.Master().Keyspace(t))
 }
 
