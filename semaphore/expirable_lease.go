@@ -29,7 +29,7 @@ const Forever time.Duration = math.MaxInt64
 //
 // While the call is under way, a hold of this session trusts the shorter of the two leases: if no reply comes within
 // that time, the hold is lost. After [holdfast.ErrUnknown] the lease may have been changed, or may still be, for a
-// third of the permit's lease, at most a minute. Until then, a hold of this session does not trust a longer lease.
+// third of the lease that e gives, at most a minute. Until then, a hold of this session does not trust a longer lease.
 // After any other error except [holdfast.ErrLost] nothing has changed.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
@@ -108,8 +108,8 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 		return e.updateLease(ctx, operation, permit, d)
 	}
 	defer leave()
-	if err := e.update(ctx, &update{Single: h, d: d}, call); err != nil {
-		return l.Fail(operation, session.Explain(ctx, err))
+	if err := e.update(ctx, &update{Single: h, d: d, limit: l.NotAfter()}, call); err != nil {
+		return l.FailIn(ctx, operation, session.Explain(ctx, err))
 	}
 	return nil
 }
@@ -137,7 +137,8 @@ func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err e
 		}
 		if e.granted(permit).Live() == h {
 			defer leave()
-			u := update{Single: h, d: d, serves: true, sent: sent, before: h.Distrust(lease.Trust(sent, d))}
+			u := update{Single: h, d: d, limit: e.lock.NotAfter(), serves: true, sent: sent}
+			u.before = h.Distrust(lease.Trust(sent, d))
 			if err == nil {
 				_, err = u.ended(true, nil)
 			} else {
@@ -152,11 +153,10 @@ func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err e
 // update sends the call that updates a hold, until it has been sent on a connection that is up.
 func (e *Expirable) update(ctx context.Context, u *update, call func(w script.Window) *script.Call) (err error) {
 	l, end := &e.lock, time.Now().Add(probing)
-	limit := lease.NotAfter(l.Length())
 	var tries session.Tries
 	for tries.Next(ctx) {
 		var reply script.Reply
-		err = l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, func(w script.Window) *script.Call {
+		err = l.Session().Runner().Timed(ctx, &reply, l.Key(), u.limit, func(w script.Window) *script.Call {
 			// The server must not execute the first call on a connection that may be down: sending it, or finding out that it
 			// cannot be sent, may take longer than the new lease.
 			if !w.Stands {

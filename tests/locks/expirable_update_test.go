@@ -234,3 +234,32 @@ func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 		})
 	}
 }
+
+// A shorter lease may come late by the window of the call that asks for it, whatever the options are of the semaphore
+// value that the hold was taken through.
+func TestAShorterLeaseOfAnotherValueMayComeLate(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), nil)
+	e := kit.NewExports(t, s, 1, 9*time.Second)                                                       // may be late by 3 s
+	other := semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: time.Hour}) // by a minute
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	updated, sent := make(chan error, 1), time.Now()
+	go func() { updated <- other.UpdateLease(ctx, h.ID(), 8*time.Second) }()
+	update.Wait(t, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, updated, "the end of the call"), holdfast.ErrUnknown)
+	kit.Await(t, "another connection", func() bool { return kit.ErrorOf(e.AvailablePermits(t.Context())) == nil })
+	kit.SleepUntil(sent.Add(3300 * time.Millisecond))
+	require.NoError(t, h.Err())
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), time.Minute))
+	update.Release()
+	update.WaitAnswered(t, 1)
+	left, err := e.RemainingLease(t.Context(), h.ID())
+	require.NoError(t, err)
+	require.Less(t, time.Until(h.Deadline()), left)
+}
