@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 		"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script", "internal/session",
 		"internal/wait",
 	},
-	"internal/adopt": {"internal/core", "internal/owner", "internal/script", "internal/session"},
+	"internal/adopt": {"internal/core", "internal/lease", "internal/owner", "internal/script", "internal/session"},
 	"internal/ask": {
 		"internal/core", "internal/script", "internal/session", "internal/wait", "internal/watch", "internal/wire",
 	},

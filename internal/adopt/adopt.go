@@ -71,8 +71,8 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	var holds []*core.Single
 	err = s.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent := s.Now()
-		held, err := renew(ctx, l, l.Millis(), wire)
-		if err == nil && !held {
+		lasts, err := renew(ctx, l, l.Millis(), wire)
+		if err == nil && lasts <= 0 {
 			err = session.ErrNotHeld
 		}
 		if err == nil {
@@ -86,23 +86,23 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	return holds[0], nil
 }
 
-// renew makes the lease last for at least that long from now, and reports whether the wire owner has one.
-func renew(ctx context.Context, l *core.Lock, millis, wire string) (held bool, err error) {
+// renew makes the lease last for at least that long from now. It returns 0 if the wire owner has none, 1 if it did, and
+// for how many ms it lasts if that is longer.
+func renew(ctx context.Context, l *core.Lock, millis, wire string) (lasts int64, err error) {
 	p, r := l.Protocol(), l.Session().Runner()
 	c := script.NewCall(p.Renewal()).Arg(millis)
 	defer c.Free()
 	p.Renew(c, wire)
 	if err := r.Run(ctx, script.Take, c); err != nil {
-		return false, err
+		return 0, err
 	}
 	_, answers, err := r.ReadRenewal(c, l.Key(), 1)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	n, err := answers[0].AsInt64()
-	if err != nil {
+	if lasts, err = answers[0].AsInt64(); err != nil {
 		text, _ := answers[0].ToString()
-		return false, script.NameError(text)
+		return 0, script.NameError(text)
 	}
-	return n > 0, nil
+	return lasts, nil
 }

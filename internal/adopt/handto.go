@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -172,9 +173,9 @@ func move(
 	if err != nil {
 		return nil, nil, err
 	}
-	l, lease := of.Protocol().(Mover).On(to), look
+	l, millis := of.Protocol().(Mover).On(to), look
 	if l.FixedLease == 0 {
-		lease = l.Millis()
+		millis = l.Millis()
 	}
 	within := p.Context
 	if to.Config().CloseClient == nil { // nobody knows when its client gives a silent connection up
@@ -183,11 +184,11 @@ func move(
 	if l.Wires.Ownerless { // so anybody may release it
 		arrived = ArrivalsOf(to).expect(h.Granted().Wire)
 	}
-	var sent time.Duration
-	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) error {
+	sent, lasts := time.Duration(0), int64(0)
+	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) (err error) {
 		sent = to.Now()
-		held, err := renew(ctx, l, lease, h.Granted().Wire)
-		if err == nil && !held {
+		lasts, err = renew(ctx, l, millis, h.Granted().Wire)
+		if err == nil && lasts <= 0 {
 			err = errElsewhere
 		}
 		return err
@@ -198,7 +199,12 @@ func move(
 	case to.Closed():
 		return nil, nil, session.ErrClosed
 	}
-	return h.Move(l, claims, sent)
+	heir, ended, err = h.Move(l, claims, sent)
+	if err == nil && l.Wires.Ownerless && lasts > 1 { // the other session may have made a permit's lease shorter
+		before := heir.Distrust(lease.Trust(sent, lease.Lasting(lasts)))
+		heir.TrustAgain(before, before.Unsure, 0, 0)
+	}
+	return heir, ended, err
 }
 
 // look is a lease with which a renewal extends nothing.

@@ -154,6 +154,9 @@ func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now, memory time.
 	if copies := g.besides().copies; copies > 0 {
 		until = max(until, lease.Add(copies, memory))
 	}
+	if g.besides().away > 0 { // the session that it has moved to may have made the lease longer
+		until = forever
+	}
 	return Duty{Debt: g.Return(remaining.Ceiling, now, until)}
 }
 

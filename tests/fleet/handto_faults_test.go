@@ -231,3 +231,57 @@ func TestAHandOverToASilentServerIsBounded(t *testing.T) {
 	assert.Less(t, took(), kit.Lease/3+time.Second)
 	p.ResumeAll()
 }
+
+// A hold that comes into a session by a hand-over trusts no longer lease than the one that the session has set, or may
+// have set.
+func TestAHandedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
+	t.Parallel()
+	for name, unknown := range map[string]bool{"known": false, "unknown": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			kit.LoadScripts(t, srv)
+			from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, proxied.Addr(), nil)
+			e, other := kit.NewExports(t, from, 1, time.Hour), kit.NewExports(t, to, 1, time.Hour)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, other.SetPermits(t.Context(), 1)) // so that its session knows the server's clock
+			if unknown {
+				proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.DropReply, proxy.First)
+				require.ErrorIs(t, other.UpdateLease(t.Context(), h.ID(), 4*time.Second), holdfast.ErrUnknown)
+			} else {
+				require.NoError(t, other.UpdateLease(t.Context(), h.ID(), 4*time.Second))
+			}
+			given, err := h.HandTo(t.Context(), to)
+			require.NoError(t, err)
+			require.Less(t, time.Until(given.Deadline()), 5*time.Second)
+		})
+	}
+}
+
+// A permit that is to be given back by its id, with unknown outcome, goes back in the background, also if it has been
+// handed to another session meanwhile.
+func TestAPermitThatIsHandedOverWhileItIsGivenBackGoesBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	kit.LoadScripts(t, srv)
+	from, to := kit.Open(t, proxied.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	e := kit.NewExports(t, from, 1, time.Hour)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	release := kit.ScriptOf(kit.KindOf("semaphore expirable"), "release")
+	stalled := proxied.On(release, proxy.Stall, proxy.First)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Release(t.Context(), h.ID()) }()
+	stalled.Wait(t, 1)
+	given, err := h.HandTo(t.Context(), to)
+	require.NoError(t, err)
+	reset := proxied.On(release, proxy.ResetBefore, proxy.EveryTime)
+	proxied.CutAll()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, ended, "the release"), holdfast.ErrUnknown)
+	reset.Remove()
+	kit.AwaitSoon(t, 5*time.Second, "the permit back", func() bool { return len(kit.PermitIDs(t, srv)) == 0 })
+	require.ErrorIs(t, given.Release(), holdfast.ErrLost)
+}
