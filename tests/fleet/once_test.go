@@ -265,3 +265,40 @@ func TestAJobIsALock(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Contains(t, all[0].ID, s.ID())
 }
+
+// A job that its session keeps for the rest of the interval is not due, for the owner that has run it neither.
+func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	owner := holdfast.NewOwner(t.Context())
+	job := once.New(s, report, 10*time.Second, takeOver)
+	ran, err := job.Run(owner, func(context.Context) error {
+		p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.First)
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, ran)
+	ran, err = job.Run(owner, fine)
+	require.NoError(t, err)
+	require.False(t, ran)
+}
+
+func TestEveryGoesOnBehindAKeptJob(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	ctx, stop := context.WithCancel(holdfast.NewOwner(t.Context()))
+	defer stop()
+	runs := 0
+	err := once.New(s, report, 2*time.Second, takeOver).Every(ctx, func(context.Context) error {
+		if runs++; runs == 2 {
+			stop()
+			return nil
+		}
+		p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.First)
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 2, runs)
+}
