@@ -9,9 +9,10 @@
 --                              lasts longer already, for n ms; 0 it does not have this token any
 --                              more, or the server's error as a text
 --
--- USES     renew_locks
+-- USES     check_token renew_locks
 
 return renew_locks(ARGV[1], function(i)
   local holder = redis.pcall('GET', KEYS[i])
-  return type(holder) == 'table' and holder or holder == ARGV[i + 1]
+  if type(holder) == 'table' then return holder end
+  return holder == ARGV[i + 1] and (check_token(holder, redis.pcall('PTTL', KEYS[i])) or true)
 end)

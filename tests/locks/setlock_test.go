@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -259,4 +260,22 @@ func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
 	kit.SleepUntil(time.Now().Add(2600 * time.Millisecond)) // beyond its not-after
 	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
+}
+
+// A semaphore's count is nobody's token, whatever a caller says.
+func TestAnAdoptionTakesNoSemaphore(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	_, err := semaphore.New(s, "x").TrySetPermits(t.Context(), 5)
+	require.NoError(t, err)
+	_, err = setlock.New(s, "x", nil).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrWrongKind)
+	h, err := setlock.New(s, "x", nil).Adopt(t.Context(), "5")
+	assert.ErrorIs(t, err, holdfast.ErrWrongKind)
+	assert.Equal(t, int64(-1), srv.Int(t, "PTTL", "x"))
+	if h != nil {
+		assert.NoError(t, h.Release())
+	}
+	assert.Equal(t, "5", srv.Str(t, "GET", "x"))
 }
