@@ -57,9 +57,10 @@ end
 local listeners = redis.call(publish, channel, '0')
 local i = known + 2
 local waiting, line = KEYS[i], KEYS[i + 1]
+local some = waiting and count > known and redis.call('DEL', waiting) -- by itself: one of several holds may be over
 local gone = redis.call('DEL', unpack(KEYS, 1, waiting and i or i - 1))
 read_drop(lock, owner, known + 1, count)
-if gone > known + 1 then -- all, so some stand in the line; if a hold has run out before, they look by themselves
+if some == 1 or gone > known + 1 then -- they stand in the line
   -- USES line_next
   line_next({waiting = waiting, line = line, alive = KEYS[i + 2], publish = publish, reach = ARGV[7]})
 end

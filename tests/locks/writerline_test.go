@@ -218,3 +218,24 @@ func TestAWriterTakesWhatIsFreedByForceOrEnds(t *testing.T) {
 		require.NoError(t, q.granted(4*time.Second, first, "the first").Release())
 	})
 }
+
+// A writer that waits behind another one is told, though a reader's first hold had run out when its last one ended.
+func TestWritersBehindAReaderWithAnExpiredHold(t *testing.T) {
+	q := newWriterLine(t)
+	outer := kit.Lock(t, t.Context(), rwlock.New(q.s, kit.Orders, &rwlock.Options{FixedLease: 3 * time.Second}).Read())
+	ctx := context.WithoutCancel(outer.Context(t.Context()))
+	inner := kit.Lock(t, ctx, q.rw.Read())
+	first, second := q.waits(t.Context()), q.waits(t.Context())
+	kit.Await(t, "the end of the outer hold", func() bool {
+		return q.srv.Int(t, "EXISTS", kit.OrdersReadHold(outer.ID(), 1)) == 0
+	})
+	settled()
+	require.NoError(t, inner.Release())
+	h := q.granted(kit.LongestWait, first, "the first")
+	require.EqualValues(t, 1, q.srv.Int(t, "EXISTS", writersWaiting), "the server knows that one waits")
+	require.NoError(t, h.Release())
+	took := kit.Stopwatch()
+	h = q.granted(kit.LongestWait, second, "the second")
+	require.Less(t, took(), time.Second)
+	require.NoError(t, h.Release())
+}
