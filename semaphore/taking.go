@@ -34,7 +34,7 @@ func (t *taking) run(ctx context.Context, operation string, limit time.Duration)
 	t.ctx = ctx
 	err := t.WaitFor(ctx, limit, t)
 	if err != nil {
-		err = o.Fail(operation, session.Explain(ctx, err))
+		err = o.FailIn(ctx, operation, session.Explain(ctx, err))
 	}
 	t.Tell(err)
 	t.took = false

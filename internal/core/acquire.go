@@ -104,12 +104,12 @@ func (a *acquisition) finish(ctx context.Context, operation string, over time.Du
 			}
 		}
 	} else {
-		a.leave(ctx)
+		a.leave(ctx, over)
 		a.giveUp()
 		a.claim.unref(a.lock)
 	}
 	if err != nil {
-		err = a.lock.Fail(operation, a.Explain(ctx, err))
+		err = a.lock.FailIn(ctx, operation, a.Explain(ctx, err))
 	}
 	a.over = err != nil
 	a.Tell(err)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -35,16 +36,14 @@ func (a *acquisition) tellPlace() {
 
 // leave makes the server forget the waiter before the call returns, if its ctx has not ended and that is quick: a
 // caller that asks again at once must not find its own place in the way.
-func (a *acquisition) leave(ctx context.Context) {
+func (a *acquisition) leave(ctx context.Context, over time.Duration) {
 	s := a.lock.Session()
 	if !a.Stands || a.Stood == 0 || ctx.Err() != nil || s.Closed() { // 0: perhaps it does not stand
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, session.Grace)
+	ctx, cancel := context.WithTimeout(ctx, min(session.Grace, over-s.Now()))
 	defer cancel()
 	call := a.lock.Undo(a.Wire, a.Number)
 	defer call.Free()
-	if err := s.Runner().Run(ctx, script.Return, call); err == nil && a.Copies == 0 {
-		a.Stands = false
-	}
+	a.Stands = s.Runner().Run(ctx, script.Return, call) != nil || a.Copies > 0
 }

@@ -36,15 +36,21 @@ const lookAtMost = time.Second
 // Fail is the error of an operation on the object. If the server has refused it because of what its keys hold, it says
 // of what kind the name is.
 func (o *Object) Fail(operation string, err error) error {
+	return o.FailIn(context.Background(), operation, err)
+}
+
+// FailIn is Fail in a call that is not to last longer than ctx.
+func (o *Object) FailIn(ctx context.Context, operation string, err error) error {
 	if o.key != "" && script.Mismatched(err) && !errors.Is(err, ErrWrongKind) {
-		err = o.otherKind(err)
+		err = o.otherKind(ctx, err)
 	}
 	return o.Label.Fail(operation, err)
 }
 
 // otherKind is a refusal that says of what kind the name is, if it is not of the object's.
-func (o *Object) otherKind(refusal error) error {
-	there, _ := o.kindThere(script.NewCall(kindScript).Key(o.key).Spare(wire.PermitsKey(o.key), wire.FairDue(o.key)))
+func (o *Object) otherKind(ctx context.Context, refusal error) error {
+	look := script.NewCall(kindScript).Key(o.key).Spare(wire.PermitsKey(o.key), wire.FairDue(o.key))
+	there, _ := o.kindThere(ctx, look)
 	if there == "" {
 		return refusal
 	}
@@ -53,11 +59,11 @@ func (o *Object) otherKind(refusal error) error {
 
 // overtaken is why a call is to fail that has waited for an rlock for a while: others stand in a fair lock's queue for
 // the name, and nobody would wake this call, or it would overtake them. A session that may not look does so once.
-func (o *Object) overtaken() error {
+func (o *Object) overtaken(ctx context.Context) error {
 	if o.Kind != "rlock" || o.session.blind.Load() {
 		return nil
 	}
-	there, err := o.kindThere(script.NewCall(kindScript).Key(o.key, wire.PermitsKey(o.key), wire.FairDue(o.key)))
+	there, err := o.kindThere(ctx, script.NewCall(kindScript).Key(o.key, wire.PermitsKey(o.key), wire.FairDue(o.key)))
 	if script.BecauseOfKeys(err) && !script.Passes(err) {
 		o.session.blind.Store(true)
 	}
@@ -68,13 +74,13 @@ func (o *Object) overtaken() error {
 }
 
 // kindThere asks of what kind the name is; "" if it may be of the object's.
-func (o *Object) kindThere(c *script.Call) (words string, err error) {
+func (o *Object) kindThere(ctx context.Context, c *script.Call) (words string, err error) {
 	defer c.Free()
 	if !o.session.Enter() {
 		return "", ErrClosed
 	}
 	defer o.session.Leave()
-	ctx, cancel := context.WithTimeout(context.Background(), lookAtMost)
+	ctx, cancel := context.WithTimeout(ctx, lookAtMost)
 	defer cancel()
 	if err := o.session.Runner().Run(ctx, script.Take, c); err != nil {
 		return "", err

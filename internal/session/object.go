@@ -154,7 +154,7 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 		err = read()
 	}
 	if err != nil {
-		return o.Fail(operation, Explain(ctx, err))
+		return o.FailIn(ctx, operation, Explain(ctx, err))
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (o *Object) InTime(
 	var reply script.Reply
 	err = o.session.Runner().Timed(ctx, &reply, o.key, limit, call)
 	if err != nil {
-		return false, o.Fail(operation, Explain(ctx, err))
+		return false, o.FailIn(ctx, operation, Explain(ctx, err))
 	}
 	return reply.Code == script.Granted, nil
 }

@@ -161,7 +161,7 @@ func (r *Retries) Again(
 		r.failed = nil
 		if r.Place.Long() && !r.looked { // a call that waits for a moment need not ask
 			r.looked = true
-			if other := r.object.overtaken(); other != nil {
+			if other := r.object.overtaken(ctx); other != nil {
 				return 0, other
 			}
 		}

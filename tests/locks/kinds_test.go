@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -293,4 +294,46 @@ func TestWhoMayNotLookForAFairQueueAsksOnce(t *testing.T) {
 	log, _ := srv.Do(t, "ACL", "LOG").([]any)
 	require.Len(t, log, 1)
 	require.Contains(t, log[0], "key")
+}
+
+// A waiter that looks whether the name is that of another kind returns when its ctx ends, though the server is silent.
+func TestALookForAnotherKindDoesNotOutlastCtx(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	name := t.Name()
+	kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), name, nil))
+	looks := p.On(kit.ScriptNamed("name_kind"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := kit.GoLock(ctx, rlock.New(kit.Open(t, p.Addr(), nil), name, &rlock.Options{
+		Backoff: func(int) time.Duration { return 100 * time.Millisecond },
+	}).Lock)
+	looks.Wait(t, 1)
+	took := kit.Stopwatch()
+	cancel()
+	r := kit.Within(t, 10*time.Second, got, "the end of the call")
+	require.ErrorIs(t, r.Err, context.Canceled)
+	require.NotErrorIs(t, r.Err, holdfast.ErrBusy)
+	require.Less(t, took(), 800*time.Millisecond) // it looks for a second at most
+	looks.Release()
+}
+
+// So does a call that was refused and asks of what kind the name is.
+func TestTheSearchForTheKindDoesNotOutlastCtx(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	name := t.Name()
+	srv.Do(t, "SET", name, "5")
+	looks := p.On(kit.ScriptNamed("name_kind"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := kit.GoLock(ctx, rlock.New(kit.Open(t, p.Addr(), nil), name, nil).TryLock)
+	looks.Wait(t, 1)
+	took := kit.Stopwatch()
+	cancel()
+	require.Error(t, kit.Within(t, 10*time.Second, got, "the end of the call").Err)
+	require.Less(t, took(), 800*time.Millisecond) // it looks for a second at most
+	looks.Release()
 }
