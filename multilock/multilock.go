@@ -318,10 +318,13 @@ func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	h, err := l.Lock(within)
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return nil, holdfast.ErrBusy
+	switch {
+	case err == nil || within.Err() == nil || ctx.Err() != nil:
+		return h, err
+	case errors.Is(err, holdfast.ErrUnknown):
+		return nil, session.Unknown(session.ErrNoReply) // it is not ctx that has ended
 	}
-	return h, err
+	return nil, holdfast.ErrBusy
 }
 
 // tryUntil makes one attempt, which a silent server keeps for little longer than until end.

@@ -183,6 +183,12 @@ func Interrupted(err error) bool {
 	return !ofReplica(answer.Error()) && codeOf(answer.Error()) != "NOREPLICAS"
 }
 
+// Answered reports whether err has a refusal of the server's, which is not silent then.
+func Answered(err error) bool {
+	_, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok
+}
+
 // BecauseOfKeys reports whether err refuses a call because of its keys, though some of them alone might be served: they
 // are on two nodes of a cluster, or the user has no right to one.
 func BecauseOfKeys(err error) bool {

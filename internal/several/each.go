@@ -36,13 +36,18 @@ func (g *group) each(patience *enough, do func(m *member) error) error {
 		return nil
 	}
 	if lost <= len(errs)-g.need { // so few that they say nothing of the group
-		for i, err := range errs {
-			if isLoss(err) {
-				errs[i] = errors.New(err.Error())
-			}
-		}
+		maskLosses(errs)
 	}
 	return errors.Join(errs...)
+}
+
+// maskLosses makes losses of single members look like none.
+func maskLosses(errs []error) {
+	for i, err := range errs {
+		if isLoss(err) {
+			errs[i] = errors.New(err.Error())
+		}
+	}
 }
 
 // isLoss reports whether a member fails so because it is not held any more, or was never granted.

@@ -19,7 +19,7 @@ var (
 
 // tooFew is why an attempt that ended so on each server was not granted by enough of them.
 func (q *Quorum) tooFew(errs []error) error {
-	granted, busy, own := 0, 0, 0
+	granted, busy, own, lost := 0, 0, 0, 0
 	var others, final answers
 	class := script.Refused
 	for i, err := range errs {
@@ -35,11 +35,16 @@ func (q *Quorum) tooFew(errs []error) error {
 			continue
 		case errors.Is(err, session.ErrUnknown):
 			class = script.Unknown
+		case errors.Is(err, session.ErrLost):
+			lost++
 		case !q.passing(err):
 			final.add(i, err)
 			err = errors.New(err.Error()) // of one server; the others may say something else
 		}
 		others.add(i, err)
+	}
+	if lost <= len(errs)-q.need() { // so few that they say nothing of the owner's hold
+		maskLosses(others)
 	}
 	switch {
 	case own >= q.need():

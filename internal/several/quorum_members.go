@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -26,7 +27,8 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err erro
 		by = l.Protocol().(kind.Aging).Aged()
 	}
 	h, replied, more, err := l.TryBy(ctx, by)
-	if !replied.IsZero() {
+	// It was not asked if the owner has it already, and a refusal is an answer.
+	if !replied.IsZero() || errors.Is(err, session.ErrAlreadyHeld) || script.Answered(err) {
 		known.silence.end()
 	}
 	age := age{replied, more[1], more[2]}

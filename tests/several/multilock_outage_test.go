@@ -209,3 +209,19 @@ func TestAMultiLockWhoseFirstLeaseIsOver(t *testing.T) {
 	require.NotErrorIs(t, err, holdfast.ErrBusy)
 	kit.Await(t, "nothing is left", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
+
+// A wrapped lock is a program's own kind of lock, which has what a Locker must have.
+type wrapped struct{ holdfast.Locker }
+
+// A server that does not answer is no other holder, whoever has made the lock.
+func TestAMultiLockOfAnotherKindOfLockDoesNotCallASilentServerBusy(t *testing.T) {
+	t.Parallel()
+	srv := kit.StartServers(t, 1)[0]
+	l := multilock.New(wrapped{kit.ReentrantMember(kit.Open(t, srv.Addr(), nil), t.Name())})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	srv.Pause()
+	defer srv.Resume()
+	_, err := l.TryLockFor(t.Context(), time.Second)
+	require.NotErrorIs(t, err, holdfast.ErrBusy)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+}

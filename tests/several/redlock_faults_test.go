@@ -354,3 +354,59 @@ func TestARedLockGivesNobodyWay(t *testing.T) {
 	slices.Sort(without)
 	require.Less(t, beside[50], 4*without[50]) // the medians: whoever gives way does so each time
 }
+
+// A call that was not sent, because its owner has the lock, says nothing of the servers: they are not silent.
+func TestARedLockDoesNotTakeServersForSilentThatItHasNotAsked(t *testing.T) {
+	t.Parallel()
+	servers := kit.StartServers(t, 3)
+	l := kit.RedLock(kit.OpenAll(t, servers, nil), "plain", kit.PlainMember, nil)
+	h := kit.Lock(t, t.Context(), l)
+	kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, servers) == 3 })
+	_, err := l.TryLock(h.Context(t.Context()))
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+	kit.SleepUntil(time.Now().Add(time.Second)) // longer than a server is waited for
+	_, err = l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NotErrorIs(t, err, holdfast.ErrUnknown)
+	require.NoError(t, h.Release())
+}
+
+// A nested attempt that fails because one server is silent, while another has forgotten the lock, does not say that the
+// outer hold is lost: it is held.
+func TestANestedAttemptDoesNotCallARedLockLostThatIsHeld(t *testing.T) {
+	t.Parallel()
+	servers := kit.StartServers(t, 3)
+	l := kit.RedLock(kit.OpenAll(t, servers, nil), "re", kit.ReentrantMember, nil)
+	h := kit.Lock(t, t.Context(), l)
+	kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, servers) == 3 })
+	servers[0].Do(t, "DEL", "re")
+	servers[1].Pause()
+	defer servers[1].Resume()
+	_, err := l.TryLock(h.Context(t.Context()))
+	require.NoError(t, h.Err())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+}
+
+// A server that refuses has answered: when it grants again, it is waited for.
+func TestARedLockDoesNotTakeServersForSilentThatRefuse(t *testing.T) {
+	t.Parallel()
+	servers := kit.StartServers(t, 3)
+	l := kit.RedLock(kit.OpenAll(t, servers, nil), "refused", kit.PlainMember,
+		&multilock.RedLockOptions{TrustRestarted: true})
+	other := kit.Lock(t, t.Context(), kit.PlainMember(kit.Open(t, servers[0].Addr(), nil), "refused"))
+	full := func(limit string) {
+		for _, srv := range servers[1:] {
+			srv.Do(t, "CONFIG", "SET", "maxmemory", limit)
+		}
+	}
+	full("1")
+	_, err := l.TryLock(t.Context())
+	require.ErrorContains(t, err, "OOM")
+	kit.SleepUntil(time.Now().Add(time.Second)) // longer than a server is waited for
+	full("0")
+	h, err := l.TryLock(t.Context())
+	require.NoError(t, err, "two of three servers are free, and answer at once")
+	require.NoError(t, h.Release())
+	require.NoError(t, other.Release())
+}
