@@ -52,7 +52,7 @@ func run() int {
 	failure, coded := errors.AsType[*cli.ExitError](err)
 	switch {
 	case err != nil && !called && !coded:
-		fmt.Fprintf(os.Stderr, "holdfast: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+		fmt.Fprintf(os.Stderr, "holdfast: %v\nUsage: %s\nSee '%s --help'.\n", err, cmd.UseLine(), cmd.CommandPath())
 		return cli.ExitUsage
 	case err != nil && (!coded || failure.Err != nil):
 		fmt.Fprintln(os.Stderr, "holdfast:", strings.TrimPrefix(err.Error(), "holdfast: "))

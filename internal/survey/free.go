@@ -24,7 +24,8 @@ func (r *Reader) Expected(ctx context.Context, kind string) (o *Object, can bool
 	case o == nil: // it may come to be any lock
 		return NewObject(r.only, KindLock+"|"+KindRW+"|"+KindSet), true, nil
 	default:
-		return o, kind == "" || Is(o.Kind, kind) || o.Value != nil && counts, nil
+		number := o.Kind == KindNumber || o.Kind == KindPermits && kind != "latch"
+		return o, kind == "" || Is(o.Kind, kind) || counts && number, nil
 	}
 }
 

@@ -31,7 +31,7 @@ func TestLatch(t *testing.T) {
 	require.Empty(t, ok(t, srv, "latch", "set", "gate", "3"))
 	require.Equal(t, "3\n", ok(t, srv, "latch", "count", "gate"))
 	require.Contains(t, no(t, srv, 1, "latch", "set", "gate", "5"),
-		`latch "gate" is set already: 3 have yet to count down`)
+		`latch "gate" is set already: 3 still to count down`)
 	require.Equal(t, "2\n", ok(t, srv, "latch", "down", "gate"))
 	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate", "-n", "9"),
 		"the count went on after the latch was open")

@@ -43,7 +43,7 @@ func TestLatchAndSemaphoreOnATerminal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	require.Equal(t, "gate is closed until 2 have counted down\r\n", screenOf(t, srv, nil, "latch", "set", "gate", "2"))
-	require.Equal(t, "gate is closed: 1 have yet to count down\r\n", screenOf(t, srv, nil, "latch", "down", "gate"))
+	require.Equal(t, "gate is closed: 1 still to count down\r\n", screenOf(t, srv, nil, "latch", "down", "gate"))
 	require.Equal(t, "gate is open\r\n", screenOf(t, srv, nil, "latch", "down", "gate"))
 	require.Equal(t, "pool has 3 permits\r\n", screenOf(t, srv, nil, "semaphore", "set", "pool", "3"))
 	require.Equal(t, "pool: 3 free\r\n", screenOf(t, srv, nil, "semaphore", "count", "pool"))

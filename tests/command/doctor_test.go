@@ -201,6 +201,24 @@ func TestDoctorOfOtherServers(t *testing.T) {
 	}
 }
 
+// A server that runs a script for long answers hardly anything but SCRIPT KILL.
+func TestDoctorOfAServerThatRunsAScript(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, "--lua-time-limit", "100")
+	ended := make(chan error)
+	go func() {
+		_, err := srv.Try("EVAL", "while true do end", "0")
+		ended <- err
+	}()
+	kit.Await(t, "a busy server", func() bool {
+		_, err := srv.Try("GET", "x")
+		return err != nil
+	})
+	expect(t, examine(t, srv, nil, "--scan", "0"), "reach", "fail", "redis-cli SCRIPT KILL")
+	srv.Do(t, "SCRIPT", "KILL")
+	require.Error(t, kit.Within(t, kit.LongestWait, ended, "the end of the script"))
+}
+
 // Compatible and managed servers leave things out of INFO.
 func TestDoctorOfAServerThatTellsLittle(t *testing.T) {
 	t.Parallel()

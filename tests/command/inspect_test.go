@@ -339,7 +339,7 @@ func TestShowABarrier(t *testing.T) {
 		return b != nil && b.Generation == 1 && b.Arrived == 1
 	})
 	require.Equal(t, []string{"stages"}, slices.Collect(maps.Keys(listed(t, srv))))
-	require.Contains(t, ok(t, srv, "show", "stages"), "in generation 1, at which 1 have arrived")
+	require.Contains(t, ok(t, srv, "show", "stages"), "generation 1, arrived 1")
 	_, err := parties[1].Await(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, redistest.Receive(t, passed, "the end of the generation"))

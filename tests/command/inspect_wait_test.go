@@ -114,14 +114,18 @@ func TestWaitEnds(t *testing.T) {
 	assert.Equal(t, 7, r.code, r.stderr)
 	assert.Regexp(t, `^\{"name":"x","free":false,"waited_ms":\d+\}\n$`, r.stdout)
 	assert.Equal(t, 0, run(t, srv, nil, "wait", "nobody").code)
+	assert.Contains(t, run(t, srv, nil, "wait").stderr, "\nUsage: holdfast wait NAME ")
+	exports := semaphore.NewExpirable(open(t, srv, nil), "exports", nil)
+	require.NoError(t, kit.ErrorOf(exports.TrySetPermits(t.Context(), 1)))
+	require.NoError(t, kit.ErrorOf(exports.Acquire(t.Context())))
 	for name, args := range map[string][]string{
 		"kind": {"x", "--kind", "latch"}, "no kind": {"x", "--kind", "y"}, "code": {"x", "-E", "256"},
-		"time": {"x", "-w", "soon"}, "no name": {}, "empty": {""},
+		"permits": {"exports", "-w", "0", "--kind", "latch"}, "time": {"x", "-w", "soon"}, "no name": {}, "empty": {""},
 	} {
 		r := run(t, srv, nil, append([]string{"wait"}, args...)...)
 		assert.Equal(t, 64, r.code, "%s: %s", name, r.stderr)
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		r := start(t, srv, "wait", "x")
 		listens(t, srv, "redisson_lock__channel:{x}")
 		require.NoError(t, r.cmd.Process.Signal(sig))

@@ -84,7 +84,7 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 			what = EnvRedis
 		}
 		if _, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, with the password
-			err = errors.New("this is no URL; in a password write %25 for %, %40 for @, %2F for /")
+			err = errors.New("this is no URL: check the port, and in a password write %25 for %, %40 for @, %2F for /")
 		}
 		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; "+
 			"?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)

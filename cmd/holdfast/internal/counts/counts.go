@@ -62,7 +62,7 @@ func (g *group) add(use, short string, least int, run func(*call) error) *cobra.
 		c := &call{group: g, name: args[0], ids: args[1:]}
 		if strings.HasSuffix(use, " N") {
 			if c.n, err = strconv.Atoi(args[1]); err != nil || c.n < least || c.n > wire.MaxCount {
-				return cli.Usagef("N is %q, must be a whole number from %d to 2^53 - 1", args[1], least)
+				return cli.Usagef("N is %q, must be a whole number from %d to %d", args[1], least, wire.MaxCount)
 			}
 		}
 		if err := wire.CheckName(c.name); err != nil {
@@ -182,7 +182,7 @@ func setLatch(c *call) error {
 		return err
 	}
 	return c.refuse(latchState{survey.NewNamed(c.name), left, &set},
-		"latch %q is set already: %d have yet to count down", c.name, left)
+		"latch %q is set already: %d still to count down", c.name, left)
 }
 
 func downLatch(c *call, times int) error {
@@ -209,7 +209,7 @@ func downLatch(c *call, times int) error {
 func (c *call) sayLatch(left int) error {
 	text := fmt.Sprintf("%s is open", cli.Safe(c.name))
 	if left > 0 {
-		text = fmt.Sprintf("%s is closed: %d have yet to count down", cli.Safe(c.name), left)
+		text = fmt.Sprintf("%s is closed: %d still to count down", cli.Safe(c.name), left)
 	}
 	return c.say(latchState{Named: survey.NewNamed(c.name), Count: left}, text, strconv.Itoa(left))
 }

@@ -96,7 +96,7 @@ func description(o *survey.Object) string {
 		line("leader", "of term %d, since %s", l.Term, time.UnixMilli(l.SinceMS).Local().Format(time.DateTime))
 	}
 	if b := o.Barrier; b != nil {
-		line("barrier", "in generation %d, at which %d have arrived", b.Generation, b.Arrived)
+		line("barrier", "generation %d, arrived %d", b.Generation, b.Arrived)
 	}
 	if o.Token != nil {
 		line("token", "%d, the last one given", *o.Token)
