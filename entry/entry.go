@@ -73,11 +73,11 @@ func CountDownLatch[K any](object string, key K, codec func(key K) []byte) strin
 var hashKey = [4]uint64{0x9e3779b97f4a7c15, 0xf39cc0605cedc834, 0x1082276bf3a27251, 0xf86c6a11d0c18e95}
 
 func name[K any](object string, key K, codec func(key K) []byte, word string) string {
-	if object == "" {
-		return ""
-	}
 	if codec == nil {
 		panic("entry: codec is nil, must be a function that encodes the key as the object's codec in Java does")
+	}
+	if object == "" {
+		return ""
 	}
 	hash := highwayhash.Sum128(hashKey, codec(key))
 	var sum [16]byte

@@ -41,5 +41,5 @@ func TestMistakes(t *testing.T) {
 	assert.Empty(t, entry.Lock("", "anna", entry.StringCodec), "no lock has an empty name")
 	assert.PanicsWithValue(t,
 		"entry: codec is nil, must be a function that encodes the key as the object's codec in Java does",
-		func() { entry.Lock[string]("users", "anna", nil) })
+		func() { entry.Lock[string]("", "anna", nil) })
 }
