@@ -123,8 +123,8 @@ func ours(function string) bool {
 	dir, _, _ := strings.Cut(strings.TrimPrefix(inside, "/"), ".")
 	dir, _, _ = strings.Cut(dir, "/")
 	switch dir {
-	case "", "internal", "barrier", "fairlock", "latch", "leader", "multilock", "once", "rlock", "rwlock", "semaphore",
-		"setlock":
+	case "", "internal", "barrier", "fairlock", "gocron", "latch", "leader", "multilock", "once", "rlock", "rwlock",
+		"semaphore", "setlock":
 		return true
 	}
 	return false
