@@ -23,7 +23,7 @@ import (
 
 // The lease of the holds in these tests. It also bounds how long after its sending an acquisition may be executed.
 const (
-	lateLease    = 12 * time.Second
+	lateLease    = 18 * time.Second
 	lateNotAfter = lateLease / 3
 )
 

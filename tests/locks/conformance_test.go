@@ -148,7 +148,8 @@ func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 
 func TestForceUnlockFreesAndWakes(t *testing.T) {
 	kit.EveryLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		opts := &holdfast.Options{Lease: 2 * kit.Lease} // an embedded server stands still with this process
+		a, b := kit.Open(t, srv.Addr(), opts), kit.Open(t, srv.Addr(), opts)
 		l := k.Make(a, t.Name(), 0)
 		was, err := l.ForceUnlock(t.Context())
 		require.NoError(t, err)
