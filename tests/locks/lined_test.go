@@ -274,7 +274,7 @@ func TestThoseWhoDoNotAnswerDelayTheOthersOnce(t *testing.T) {
 				q.passesOn(20*time.Second, others, "one of the others")
 				delay := took()
 				t.Log(delay)
-				require.Less(t, delay, 10*time.Second)
+				require.Less(t, delay, 10*time.Second+kit.Told) // a busy machine tells the others late
 				require.Greater(t, time.Since(released), 4*time.Second, "it was its turn")
 				took = kit.Stopwatch()
 				q.passesOn(kit.LongestWait, others, "the other one")

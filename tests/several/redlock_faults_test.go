@@ -359,12 +359,12 @@ func TestARedLockGivesNobodyWay(t *testing.T) {
 func TestARedLockDoesNotTakeServersForSilentThatItHasNotAsked(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 3)
-	l := kit.RedLock(kit.OpenAll(t, servers, nil), "plain", kit.PlainMember, nil)
+	l := kit.RedLock(kit.OpenAll(t, servers, nil), "plain", kit.PlainMember, kit.Patient)
 	h := kit.Lock(t, t.Context(), l)
 	kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, servers) == 3 })
 	_, err := l.TryLock(h.Context(t.Context()))
 	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
-	kit.SleepUntil(time.Now().Add(time.Second)) // longer than a server is waited for
+	kit.SleepUntil(time.Now().Add(kit.Patient.ServerTimeout + 100*time.Millisecond)) // by then it is silent
 	_, err = l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.NotErrorIs(t, err, holdfast.ErrUnknown)
@@ -376,7 +376,7 @@ func TestARedLockDoesNotTakeServersForSilentThatItHasNotAsked(t *testing.T) {
 func TestANestedAttemptDoesNotCallARedLockLostThatIsHeld(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 3)
-	l := kit.RedLock(kit.OpenAll(t, servers, nil), "re", kit.ReentrantMember, nil)
+	l := kit.RedLock(kit.OpenAll(t, servers, nil), "re", kit.ReentrantMember, kit.Patient)
 	h := kit.Lock(t, t.Context(), l)
 	kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, servers) == 3 })
 	servers[0].Do(t, "DEL", "re")
@@ -392,8 +392,7 @@ func TestANestedAttemptDoesNotCallARedLockLostThatIsHeld(t *testing.T) {
 func TestARedLockDoesNotTakeServersForSilentThatRefuse(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 3)
-	l := kit.RedLock(kit.OpenAll(t, servers, nil), "refused", kit.PlainMember,
-		&multilock.RedLockOptions{TrustRestarted: true})
+	l := kit.RedLock(kit.OpenAll(t, servers, nil), "refused", kit.PlainMember, kit.Patient)
 	other := kit.Lock(t, t.Context(), kit.PlainMember(kit.Open(t, servers[0].Addr(), nil), "refused"))
 	full := func(limit string) {
 		for _, srv := range servers[1:] {
@@ -403,7 +402,7 @@ func TestARedLockDoesNotTakeServersForSilentThatRefuse(t *testing.T) {
 	full("1")
 	_, err := l.TryLock(t.Context())
 	require.ErrorContains(t, err, "OOM")
-	kit.SleepUntil(time.Now().Add(time.Second)) // longer than a server is waited for
+	kit.SleepUntil(time.Now().Add(kit.Patient.ServerTimeout + 100*time.Millisecond)) // by then it is silent
 	full("0")
 	h, err := l.TryLock(t.Context())
 	require.NoError(t, err, "two of three servers are free, and answer at once")

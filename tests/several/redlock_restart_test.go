@@ -120,7 +120,8 @@ func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
 	const length = 9 * time.Second
 	f := kit.NewFleet(t, 3)
 	near := f.Near(&holdfast.Options{Lease: length})
-	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Careful)
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember,
+		&multilock.RedLockOptions{ServerTimeout: kit.Patient.ServerTimeout}) // it must be the one whose replies are lost
 	f.Seasoned(length)
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 	f.Servers[0].Restart()
