@@ -106,16 +106,7 @@ func (j *Job) run(
 	if j.interval < minInterval {
 		return false, fmt.Errorf("once %q: the interval is %v, must be at least %v", j.Name(), j.interval, minInterval)
 	}
-	mine := inside{j.session, j.Name()}
 	hold, err := take(ctx)
-	for errors.Is(err, holdfast.ErrAlreadyHeld) && ctx.Value(mine) == nil {
-		// An earlier run has kept the lock, or runs in another goroutine: to this one it is as anybody else.
-		var free *holdfast.Hold
-		if free, err = take(holdfast.NewOwner(ctx)); err == nil {
-			_ = free.Release()
-			hold, err = take(ctx)
-		}
-	}
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +117,7 @@ func (j *Job) run(
 			return false, err
 		}
 	}
-	err = work(context.WithValue(hold.Context(ctx), mine, true))
+	err = work(hold.Context(ctx))
 	if lost := hold.Err(); lost != nil && !errors.Is(err, lost) {
 		return true, errors.Join(err, lost)
 	}
@@ -137,12 +128,6 @@ func (j *Job) run(
 }
 
 const minInterval = 10 * time.Millisecond
-
-// An inside is how the ctx of a run tells of which job it is.
-type inside struct {
-	session *holdfast.Session
-	name    string
-}
 
 // A run is one of the job.
 type run struct {
