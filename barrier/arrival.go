@@ -51,7 +51,7 @@ func (p *Party) call(ctx context.Context, operation string, a *arrival) (generat
 		if lost := p.Err(); lost != nil && ctx.Err() == nil {
 			err = lost
 		}
-		a.at, err = 0, o.Fail(operation, a.Explain(ctx, err))
+		a.at, err = 0, o.FailIn(ctx, operation, a.Explain(ctx, err))
 	}
 	a.Tell(err)
 	return a.at, err

@@ -20,7 +20,7 @@ func Hold(ctx context.Context, l *core.Lock, operation, wire string) (hold *core
 	done := l.Acquiring(ctx)
 	h, err := adopt(ctx, l, wire)
 	if err != nil {
-		err = l.Fail(operation, session.Explain(ctx, err))
+		err = l.FailIn(ctx, operation, session.Explain(ctx, err))
 	}
 	returned := false
 	defer func() { // if the user's observer panics, or ends the goroutine

@@ -95,7 +95,7 @@ func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *cor
 	heir, ended, err = move(&patience{Context: ctx, end: time.Now().Add(l.NotAfter())}, h, claims, to)
 	if err != nil {
 		claims.Drop()
-		return nil, nil, l.Fail(handOver, explain(ctx, err))
+		return nil, nil, l.FailIn(ctx, handOver, explain(ctx, err))
 	}
 	return heir, ended, nil
 }
@@ -200,8 +200,12 @@ func move(
 		return nil, nil, session.ErrClosed
 	}
 	heir, ended, err = h.Move(l, claims, sent)
-	if err == nil && l.Wires.Ownerless && lasts > 1 { // the other session may have made a permit's lease shorter
-		before := heir.Distrust(lease.Trust(sent, lease.Lasting(lasts)))
+	if err == nil && l.Wires.Ownerless { // the other session may have made a permit's lease shorter
+		lasting := lease.Lasting(lasts)
+		if lasts == 1 && l.FixedLease == 0 { // it was extended
+			lasting = l.Length()
+		}
+		before := heir.Distrust(lease.Trust(sent, lasting))
 		heir.TrustAgain(before, before.Unsure, 0, 0)
 	}
 	return heir, ended, err

@@ -41,7 +41,7 @@ func (a *acquisition) leave(ctx context.Context, over time.Duration) {
 	if !a.Stands || a.Stood == 0 || ctx.Err() != nil || s.Closed() { // 0: perhaps it does not stand
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(session.Grace, over-s.Now()))
+	ctx, cancel := context.WithTimeout(ctx, min(session.Grace, max(over-s.Now(), session.Grace/5)))
 	defer cancel()
 	call := a.lock.Undo(a.Wire, a.Number)
 	defer call.Free()

@@ -215,7 +215,7 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 			defer o.Waiting()()
 		case <-c.Done():
 			if c.Err() != nil {
-				return o.Fail(operation, Explain(context.Background(), c.Err()))
+				return o.FailIn(ctx, operation, Explain(context.Background(), c.Err()))
 			}
 			return nil
 		case <-ctx.Done():

@@ -91,7 +91,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	if errors.Is(err, ErrApart) {
 		return nil, ErrApart
 	}
-	return nil, b.Fail(operation, b.whose(c.Explain(ctx, err)))
+	return nil, b.Fail(operation, b.whose(ctx, c.Explain(ctx, err)))
 }
 
 // acknowledged waits for replicas, if the session asks them.
@@ -103,10 +103,10 @@ func (c *batchCall) acknowledged(ctx context.Context, over time.Duration) error 
 }
 
 // whose returns a refusal of the call with the lock whose name belongs to another kind, if there is one.
-func (b *Batch) whose(err error) error {
+func (b *Batch) whose(ctx context.Context, err error) error {
 	if script.Mismatched(err) {
 		for _, l := range b.locks {
-			if of := l.Fail("lock", err); errors.Is(of, session.ErrWrongKind) {
+			if of := l.FailIn(ctx, "lock", err); errors.Is(of, session.ErrWrongKind) {
 				return of
 			}
 		}

@@ -19,7 +19,7 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err erro
 	}()
 	q, l := g.quorum, g.quorum.Locks[i]
 	known := of(l.Session())
-	known.silence.begin(l.Session())
+	asked := known.silence.begin(l.Session())
 	run := known.servers.run(l.Slot())
 	asks := run == 0 || !q.TrustRestarted
 	var by kind.Acquirer
@@ -27,9 +27,11 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err erro
 		by = l.Protocol().(kind.Aging).Aged()
 	}
 	h, replied, more, err := l.TryBy(ctx, by)
-	// It was not asked if the owner has it already, and a refusal is an answer.
-	if !replied.IsZero() || errors.Is(err, session.ErrAlreadyHeld) || script.Answered(err) {
+	switch {
+	case !replied.IsZero() || script.Answered(err): // a refusal is an answer
 		known.silence.end()
+	case errors.Is(err, session.ErrAlreadyHeld): // it was not asked
+		known.silence.spare(asked)
 	}
 	age := age{replied, more[1], more[2]}
 	if err != nil {

@@ -13,12 +13,17 @@ type silence struct {
 	since atomic.Int64 // the first call that it has not answered, nor any after that; time.Duration, 0: it has answered
 }
 
-// begin says that the server is asked.
-func (s *silence) begin(of *session.Session) {
+// begin says that the server is asked, and returns since when it may be silent because of that; 0: it was silent.
+func (s *silence) begin(of *session.Session) (since int64) {
 	if s.lasts(of) == 0 {
-		s.since.Store(max(int64(of.Now()), 1))
+		since = max(int64(of.Now()), 1)
+		s.since.Store(since)
 	}
+	return since
 }
+
+// spare says that the server was not asked after all.
+func (s *silence) spare(since int64) { s.since.CompareAndSwap(since, 0) }
 
 // end says that it has answered.
 func (s *silence) end() { s.since.Store(0) }

@@ -232,8 +232,8 @@ func TestAHandOverToASilentServerIsBounded(t *testing.T) {
 	p.ResumeAll()
 }
 
-// A hold that comes into a session by a hand-over trusts no longer lease than the one that the session has set, or may
-// have set.
+// A hold that comes into a session by a hand-over trusts no longer lease than the one that the session has set, whether
+// or not it was told so.
 func TestAHandedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
 	t.Parallel()
 	for name, unknown := range map[string]bool{"known": false, "unknown": true} {
@@ -249,13 +249,13 @@ func TestAHandedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
 			require.NoError(t, other.SetPermits(t.Context(), 1)) // so that its session knows the server's clock
 			if unknown {
 				proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.DropReply, proxy.First)
-				require.ErrorIs(t, other.UpdateLease(t.Context(), h.ID(), 4*time.Second), holdfast.ErrUnknown)
+				require.ErrorIs(t, other.UpdateLease(t.Context(), h.ID(), time.Minute), holdfast.ErrUnknown)
 			} else {
-				require.NoError(t, other.UpdateLease(t.Context(), h.ID(), 4*time.Second))
+				require.NoError(t, other.UpdateLease(t.Context(), h.ID(), time.Minute))
 			}
 			given, err := h.HandTo(t.Context(), to)
 			require.NoError(t, err)
-			require.Less(t, time.Until(given.Deadline()), 5*time.Second)
+			require.Less(t, time.Until(given.Deadline()), 2*time.Minute)
 		})
 	}
 }
@@ -284,4 +284,19 @@ func TestAPermitThatIsHandedOverWhileItIsGivenBackGoesBack(t *testing.T) {
 	reset.Remove()
 	kit.AwaitSoon(t, 5*time.Second, "the permit back", func() bool { return len(kit.PermitIDs(t, srv)) == 0 })
 	require.ErrorIs(t, given.Release(), holdfast.ErrLost)
+}
+
+// So does one that is renewed: its renewal by the new session extends what that session has made shorter.
+func TestAHandedRenewedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	e, other := kit.NewExports(t, from, 1, 0), kit.NewExports(t, to, 1, 0)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	require.NoError(t, other.UpdateLease(t.Context(), h.ID(), 5*time.Second))
+	given, err := h.HandTo(t.Context(), to)
+	require.NoError(t, err)
+	require.Less(t, time.Until(given.Deadline()), time.Minute)
 }
