@@ -39,6 +39,8 @@ type Grant struct {
 	Trust    time.Duration // it is trusted until then
 	Watched  bool          // it is renewed: a server that does not have it is noticed, however long its lease
 
+	Kept bool // another hold is renewed, too, or was before this one
+
 	Mutex sync.Locker    // guards Acked
 	Acked *time.Duration // until when a lease lasts that replicas have; 0: they have none
 
@@ -74,7 +76,7 @@ func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration,
 	var grants []Grant
 	for i, h := range holds {
 		g := h.Granted()
-		if g.Watched && g.acked() > 0 || g.acked() >= g.Trust {
+		if g.Watched && g.Kept && g.acked() > 0 || g.acked() >= g.Trust {
 			continue
 		}
 		switch {

@@ -29,7 +29,7 @@ func (h *Single) Distrust(until time.Duration) (before owner.Belief) {
 	g := h.grant
 	g.claim.Lock()
 	defer g.claim.Unlock()
-	before = h.Hold.Distrust(until)
+	before = g.Distrust(&h.Hold, until)
 	h.resetTimer()
 	if h.ended.Load() == nil && !g.Watched() {
 		g.lock.keeper.dog.Rest(g, g.Rests()) // it looks earlier than it was to

@@ -116,7 +116,7 @@ func (h *Single) Granted() acks.Grant {
 	defer g.claim.Unlock()
 	return acks.Grant{
 		Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Trust: h.Trust(), Watched: h.watched(),
-		Mutex: g.claim, Acked: g.Acked(),
+		Mutex: g.claim, Acked: g.Acked(), Kept: g.Kept(),
 	}
 }
 

@@ -78,6 +78,17 @@ func (g *Grant[G, H]) setRare() *rare[H] {
 // Acked is until when a lease lasts that replicas have, to be read and changed; 0: they have none.
 func (g *Grant[G, H]) Acked() *time.Duration { return &g.setRare().acked }
 
+// limitAcked records that a call may be executed which leaves a lease until then, and replicas have no longer one.
+func (g *Grant[G, H]) limitAcked(until time.Duration) {
+	if g.rare != nil {
+		g.rare.acked = min(g.rare.acked, until)
+	}
+}
+
+// Kept reports whether g is renewed because of another hold as well, or was before it was handed over: then replicas
+// have what is renewed.
+func (g *Grant[G, H]) Kept() bool { return g.renewed > 1 || g.Passed() }
+
 func (g *Grant[G, H]) setCopies(until time.Duration) {
 	if until != g.besides().copies {
 		g.setRare().copies = until

@@ -58,6 +58,12 @@ func (h *Hold[H]) Distrust(until time.Duration) (before Belief) {
 	return before
 }
 
+// Distrust is Distrust of one of g's holds. What replicas have acknowledged lasts no longer either.
+func (g *Grant[G, H]) Distrust(h *Hold[H], until time.Duration) (before Belief) {
+	g.limitAcked(until)
+	return h.Distrust(until)
+}
+
 // TrustAgain ends that: a call sent at sent makes the hold trusted until then, unless an earlier update may still be
 // executed after it; of other calls only those count that are sent from the moment unsure on. It reports what Believe
 // does.

@@ -117,6 +117,7 @@ func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (mos
 		n.trimming = trimming{wire: g.Wire}
 	}
 	n.sent = most
+	g.limitAcked(lease.Trust(now, most))
 	g.marks &^= lengthened
 	return most
 }

@@ -463,3 +463,75 @@ func TestAcksOnDisk(t *testing.T) {
 	_, _, why := notAcknowledged(t, err)
 	require.ErrorContains(t, why, "appendonly")
 }
+
+// What replicas have acknowledged of a lease ends when the lease is made shorter: a later call that makes it longer
+// again is acknowledged like the first.
+func TestALeaseThatWasMadeShorterIsAcknowledgedAnew(t *testing.T) {
+	t.Parallel()
+	for name, play := range map[string]func(t *testing.T, s *holdfast.Session, master, replica *redistest.Server) error{
+		"an update, and Extend": func(t *testing.T, s *holdfast.Session, _, replica *redistest.Server) error {
+			e := kit.NewExports(t, s, 1, 10*time.Minute)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 20*time.Second))
+			replica.Pause()
+			return h.Extend(t.Context(), 5*time.Minute)
+		},
+		"a trim, and a nested hold": func(t *testing.T, s *holdfast.Session, master, replica *redistest.Server) error {
+			outer := afterTrim(t, s, master)
+			replica.Pause()
+			_, err := rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 5 * time.Minute}).TryLock(outer.Context(t.Context()))
+			return err
+		},
+		"a trim, and Extend": func(t *testing.T, s *holdfast.Session, master, replica *redistest.Server) error {
+			outer := afterTrim(t, s, master)
+			replica.Pause()
+			return outer.Extend(t.Context(), 5*time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			replica := redistest.StartReplica(t, master)
+			defer replica.Resume()
+			s := kit.Open(t, master.Addr(), acksOptions(1, 2*time.Second))
+			require.ErrorIs(t, play(t, s, master, replica), holdfast.ErrNotAcknowledged)
+		})
+	}
+}
+
+// afterTrim returns a renewed hold whose lease has been trimmed to a minute, because a nested one of ten minutes was
+// released.
+func afterTrim(t *testing.T, s *holdfast.Session, master *redistest.Server) (outer *holdfast.Hold) {
+	t.Helper()
+	outer = kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, nil))
+	long := rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 10 * time.Minute})
+	nested := kit.Lock(t, outer.Context(t.Context()), long)
+	require.NoError(t, nested.Release())
+	kit.Await(t, "the trim", func() bool { return master.Int(t, "PTTL", kit.Orders) <= time.Minute.Milliseconds() })
+	return outer
+}
+
+// A renewed hold that is nested in one with a short lease has a longer one than replicas have acknowledged.
+func TestARenewedHoldInAShortOneIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	defer replica.Resume()
+	s := kit.Open(t, master.Addr(), acksOptions(1, 2*time.Second))
+	short := rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second})
+	outer := kit.Lock(t, t.Context(), short)
+	ctx := outer.Context(t.Context())
+	replica.Pause()
+	nested, err := rlock.New(s, kit.Orders, nil).TryLock(ctx)
+	if err == nil {
+		t.Log("trusted for", time.Until(nested.Deadline()))
+	}
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+	require.NoError(t, outer.Err())
+	replica.Resume()
+	nested = kit.Lock(t, ctx, rlock.New(s, kit.Orders, nil))
+	replica.Pause() // from now on nested holds are not asked for again
+	again := kit.Lock(t, context.WithoutCancel(nested.Context(t.Context())), rlock.New(s, kit.Orders, nil))
+	require.NoError(t, again.Release())
+}
