@@ -96,11 +96,12 @@ type Options struct {
 	// [AcksAll]. If fewer have it within AcksTimeout, it is given back in the background, and the call fails with a
 	// [NotAcknowledgedError]. If one of those replicas takes over, it knows the lock. The option applies to locks, to
 	// permits, and to each member of a multilock or a RedLock. A nested hold, or one that was handed over inside the
-	// session, has been acknowledged before. [Hold.Extend], and a nested hold with a longer fixed lease, are acknowledged
-	// again. Renewals, releases, plain semaphores and latches are not acknowledged;
-	// docs/guarantees.md says what follows from that. Calls that come together wait together, on a connection of their
-	// own, and delay nobody else. The user needs the right to WAIT and, for AcksMost and AcksAll, to INFO. The default is
-	// 0: no call waits. It corresponds to Redisson's checkLockSyncedSlaves, which is satisfied with one replica.
+	// session, has been acknowledged before. [Hold.Extend], a nested hold with a longer fixed lease, and one that is
+	// renewed and nested in a hold with a fixed lease are acknowledged again. Renewals, releases, plain semaphores and
+	// latches are not acknowledged; docs/guarantees.md says what follows from that. Calls that come together wait
+	// together, on a connection of their own, and delay nobody else. The user needs the right to WAIT and, for AcksMost
+	// and AcksAll, to INFO. The default is 0: no call waits. It corresponds to Redisson's checkLockSyncedSlaves, which is
+	// satisfied with one replica.
 	Acks Acks
 
 	// AcksOnDisk waits until the server and those replicas have also written the acquisition to disk, with WAITAOF. It

@@ -34,8 +34,8 @@ func (a *acquisition) tellPlace() {
 	}
 }
 
-// leave makes the server forget the waiter before the call returns, if its ctx has not ended and that is quick: a
-// caller that asks again at once must not find its own place in the way.
+// leave makes the server forget the waiter before the call returns, if its ctx has not ended and that is quick, also if
+// the call woke up late: a caller that asks again at once must not find its own place in the way.
 func (a *acquisition) leave(ctx context.Context, over time.Duration) {
 	s := a.lock.Session()
 	if !a.Stands || a.Stood == 0 || ctx.Err() != nil || s.Closed() { // 0: perhaps it does not stand
