@@ -38,8 +38,7 @@ type Grant struct {
 	Wire     string
 	Trust    time.Duration // it is trusted until then
 	Watched  bool          // it is renewed: a server that does not have it is noticed, however long its lease
-
-	Kept bool // another hold is renewed, too, or was before this one
+	Kept     bool          // another hold is renewed, too, or was before this one
 
 	Mutex sync.Locker    // guards Acked
 	Acked *time.Duration // until when a lease lasts that replicas have; 0: they have none

@@ -3,8 +3,10 @@ package adopt
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
@@ -71,7 +73,7 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	var holds []*core.Single
 	err = s.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent := s.Now()
-		lasts, err := renew(ctx, l, l.Millis(), wire)
+		lasts, err := renew(ctx, l, l.Length(), wire)
 		if err == nil && lasts <= 0 {
 			err = session.ErrNotHeld
 		}
@@ -86,9 +88,13 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	return holds[0], nil
 }
 
-// renew makes the lease last for at least that long from now. It returns 0 if the wire owner has none, 1 if it did, and
-// for how many ms it lasts if that is longer.
-func renew(ctx context.Context, l *core.Lock, millis, wire string) (lasts int64, err error) {
+// renew makes the lease last for at least that long from now, and returns for how long it does; 0: the wire owner has
+// none.
+func renew(ctx context.Context, l *core.Lock, least time.Duration, wire string) (lasts time.Duration, err error) {
+	millis := l.Millis() // which needs no memory
+	if least != l.Length() {
+		millis = lease.Millis(least)
+	}
 	p, r := l.Protocol(), l.Session().Runner()
 	c := script.NewCall(p.Renewal()).Arg(millis)
 	defer c.Free()
@@ -100,9 +106,13 @@ func renew(ctx context.Context, l *core.Lock, millis, wire string) (lasts int64,
 	if err != nil {
 		return 0, err
 	}
-	if lasts, err = answers[0].AsInt64(); err != nil {
+	switch n, err := answers[0].AsInt64(); {
+	case err != nil:
 		text, _ := answers[0].ToString()
 		return 0, script.NameError(text)
+	case n == 1: // it was extended
+		return least, nil
+	default: // it lasts longer
+		return lease.Lasting(n), nil
 	}
-	return lasts, nil
 }

@@ -173,9 +173,9 @@ func move(
 	if err != nil {
 		return nil, nil, err
 	}
-	l, millis := of.Protocol().(Mover).On(to), look
+	l, least := of.Protocol().(Mover).On(to), look
 	if l.FixedLease == 0 {
-		millis = l.Millis()
+		least = l.Length()
 	}
 	within := p.Context
 	if to.Config().CloseClient == nil { // nobody knows when its client gives a silent connection up
@@ -184,10 +184,10 @@ func move(
 	if l.Wires.Ownerless { // so anybody may release it
 		arrived = ArrivalsOf(to).expect(h.Granted().Wire)
 	}
-	sent, lasts := time.Duration(0), int64(0)
+	var sent, lasts time.Duration
 	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) (err error) {
 		sent = to.Now()
-		lasts, err = renew(ctx, l, millis, h.Granted().Wire)
+		lasts, err = renew(ctx, l, least, h.Granted().Wire)
 		if err == nil && lasts <= 0 {
 			err = errElsewhere
 		}
@@ -201,15 +201,11 @@ func move(
 	}
 	heir, ended, err = h.Move(l, claims, sent)
 	if err == nil && l.Wires.Ownerless { // the other session may have made a permit's lease shorter
-		lasting := lease.Lasting(lasts)
-		if lasts == 1 && l.FixedLease == 0 { // it was extended
-			lasting = l.Length()
-		}
-		before := heir.Distrust(lease.Trust(sent, lasting))
+		before := heir.Distrust(lease.Trust(sent, lasts))
 		heir.TrustAgain(before, before.Unsure, 0, 0)
 	}
 	return heir, ended, err
 }
 
 // look is a lease with which a renewal extends nothing.
-const look = "1"
+const look = time.Millisecond

@@ -50,18 +50,18 @@ func (h *Hold[H]) Believe(now, sent, until time.Duration) (trusted bool) {
 // A Belief is until when a hold is trusted, and from when on a call must have been sent to change that.
 type Belief struct{ Until, Unsure time.Duration }
 
-// Distrust makes the hold trusted at most until then, whatever else is under way. It returns the trust from before.
-func (h *Hold[H]) Distrust(until time.Duration) (before Belief) {
+// Distrust makes one of g's holds trusted at most until then, whatever else is under way, and what replicas have
+// acknowledged last no longer. It returns the trust from before.
+func (g *Grant[G, H]) Distrust(h *Hold[H], until time.Duration) (before Belief) {
+	g.limitAcked(until)
+	return h.distrust(until)
+}
+
+func (h *Hold[H]) distrust(until time.Duration) (before Belief) {
 	before = Belief{Until: h.Trust(), Unsure: h.unsure}
 	h.Limit(until)
 	h.unsure = forever
 	return before
-}
-
-// Distrust is Distrust of one of g's holds. What replicas have acknowledged lasts no longer either.
-func (g *Grant[G, H]) Distrust(h *Hold[H], until time.Duration) (before Belief) {
-	g.limitAcked(until)
-	return h.Distrust(until)
 }
 
 // TrustAgain ends that: a call sent at sent makes the hold trusted until then, unless an earlier update may still be

@@ -17,7 +17,7 @@ func TestBelief(t *testing.T) {
 	assert.False(t, h.Believe(14*s, 13*s, 23*s), "no reply revives a hold")
 	assert.Equal(t, 14*s, h.Trust())
 
-	before := h.Distrust(9 * s)
+	before := h.distrust(9 * s)
 	assert.Equal(t, 9*s, h.Trust())
 	assert.True(t, h.Believe(7*s, 7*s, 17*s))
 	assert.Equal(t, 9*s, h.Trust(), "the update may be executed after that call")
