@@ -239,9 +239,7 @@ func TestAHandedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
 	for name, unknown := range map[string]bool{"known": false, "unknown": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := redistest.Start(t)
-			proxied := proxy.Start(t, srv.Addr())
-			kit.LoadScripts(t, srv)
+			srv, proxied := kit.StartProxied(t)
 			from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, proxied.Addr(), nil)
 			e, other := kit.NewExports(t, from, 1, time.Hour), kit.NewExports(t, to, 1, time.Hour)
 			h, err := e.Acquire(t.Context())
@@ -264,9 +262,7 @@ func TestAHandedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
 // handed to another session meanwhile.
 func TestAPermitThatIsHandedOverWhileItIsGivenBackGoesBack(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	proxied := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, proxied := kit.StartProxied(t)
 	from, to := kit.Open(t, proxied.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	e := kit.NewExports(t, from, 1, time.Hour)
 	h, err := e.Acquire(t.Context())

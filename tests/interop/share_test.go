@@ -90,11 +90,7 @@ func (r race) run(t *testing.T) (all turns) {
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		sessions = append(sessions, s)
 	}
-	var calls []*interop.Call
-	for range r.java {
-		lock := connect(t, sharedJava(t), server).Thread(t, "racer").Object(interop.RLock, "x")
-		calls = append(calls, lock.StartTurns(-time.Millisecond, raceWarmUp, raceLength, r.work))
-	}
+	ofJava := r.startJava(t, server, raceLength)
 	var racing sync.WaitGroup
 	had := make([]int, len(sessions))
 	for i, s := range sessions {
@@ -106,11 +102,25 @@ func (r race) run(t *testing.T) (all turns) {
 	for _, n := range had {
 		all.ofGo += n
 	}
-	for _, c := range calls {
-		n, _ := c.OK(t).Turns()
-		all.ofJava += n
-	}
+	all.ofJava = ofJava()
 	return all
+}
+
+// startJava starts the clients in Java, and returns a function that waits for their end and counts their turns.
+func (r race) startJava(t *testing.T, server *redistest.Server, length time.Duration) (count func() int) {
+	t.Helper()
+	var calls []*interop.Call
+	for range r.java {
+		lock := connect(t, sharedJava(t), server).Thread(t, "racer").Object(interop.RLock, "x")
+		calls = append(calls, lock.StartTurns(-time.Millisecond, raceWarmUp, length, r.work))
+	}
+	return func() (had int) {
+		for _, c := range calls {
+			n, _ := c.OK(t).Turns()
+			had += n
+		}
+		return had
+	}
 }
 
 // takeTurns is what StartTurns is in Java.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/board"
-	"github.com/holdfast-go/holdfast/tests/interop"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -64,11 +63,7 @@ func (r processRace) run(t *testing.T) (had turns) {
 			server.Addr(), path, strconv.Itoa(i), r.work.String()))
 	}
 	kit.Await(t, "all processes", func() bool { return len(ready) == r.golang })
-	var calls []*interop.Call
-	for range r.java {
-		lock := connect(t, sharedJava(t), server).Thread(t, "racer").Object(interop.RLock, "x")
-		calls = append(calls, lock.StartTurns(-time.Millisecond, raceWarmUp, r.length(), r.work))
-	}
+	ofJava := race(r).startJava(t, server, r.length())
 	b.Open.Store(1)
 	taken := func() (n int) {
 		for i := range r.golang {
@@ -83,10 +78,7 @@ func (r processRace) run(t *testing.T) (had turns) {
 	for _, w := range racers {
 		w.End()
 	}
-	for _, c := range calls {
-		n, _ := c.OK(t).Turns()
-		had.ofJava += n
-	}
+	had.ofJava = ofJava()
 	for _, w := range racers {
 		<-w.Ended()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -277,7 +278,7 @@ func TestTryLockForAtASilentServerFromTheLine(t *testing.T) {
 			assert.Error(t, err)
 			ended <- time.Since(began)
 		}()
-		kit.Await(t, "it waits", func() bool { return srv.Int(t, "EXISTS", "holdfast_line:{x}") == 1 })
+		kit.Await(t, "it waits", func() bool { return srv.Int(t, "LLEN", wire.Line("x")) == 1 })
 		acquires := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.HoldReply, proxy.EveryTime)
 		least = min(least, kit.Within(t, kit.LongestWait, ended, "the end of the call"))
 		acquires.Release()
