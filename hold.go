@@ -130,7 +130,8 @@ func (h *Hold) Asked() <-chan struct{} { return ask.Asked(h.core()) }
 // error that says why, for a hold of several locks, a setlock and a read half; for the write half while its owner
 // reads, too; if a hold that is nested with it was detached; if its owner took the lock together with others, by one
 // command of a multilock; and while the outcome of another call, such as [Hold.Guard], is not known. If the owner of
-// ctx has the lock already, the error is [ErrAlreadyHeld].
+// ctx has the lock already, the error is [ErrAlreadyHeld]. A permit that the other session is giving back by its ID is
+// lost at once.
 //
 // [Hold.ID] stays what it was. So [Mutex.Holders] looks for host, process and label under the session that took the
 // lock, and finds nothing of them or of the note once that is closed or holds nothing. Deadlocks that lead through the

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/ask"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
@@ -183,4 +184,10 @@ func (m *Mutex) Ask(ctx context.Context) (holders int, err error) { return ask.A
 // learns of it at its next renewal or release, and at once if it belongs to this session. [ErrUnknown] says that the
 // lock may have been freed, or may still be freed, within a third of the lease and at most a minute; a call that the
 // server executes later than that frees nobody's lock. It corresponds to forceUnlock().
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.core().ForceUnlock(ctx) }
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
+	was, err := m.core().ForceUnlock(ctx)
+	if was {
+		adopt.Forced(m.core().Session())
+	}
+	return was, err
+}

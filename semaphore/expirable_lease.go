@@ -83,13 +83,18 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	}
 	h := e.granted(permit).Live()
 	if h == nil {
-		sent := l.Session().Now()
+		s, until := l.Session(), time.Duration(0)
+		sent := s.Now()
 		done, err := l.InTime(ctx, operation, call)
 		switch {
 		case done || errors.Is(err, holdfast.ErrUnknown):
-			meanwhile := func() error { return e.updatedMeanwhile(permit, d, sent, err) }
-			adopt.ArrivalsOf(l.Session()).Then([]string{permit}, func() { _ = meanwhile() })
-			return meanwhile()
+			if !done {
+				until = lease.Add(s.Now(), l.NotAfter())
+			}
+			adopt.ArrivalsOf(s).Then([]string{permit}, until, func(renewed time.Duration) {
+				_ = e.updatedMeanwhile(permit, d, sent, renewed, until, err)
+			})
+			return e.updatedMeanwhile(permit, d, sent, sent, until, err)
 		case err == nil:
 			return l.Fail(operation, holdfast.ErrNotHeld)
 		}
@@ -118,9 +123,9 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 func (e *Expirable) granted(permit string) core.Granted { return e.lock.GrantedTo([]string{permit}) }
 
 // updatedMeanwhile concerns a hold that has come into the session by a hand-over since the call was sent, whose outcome
-// is err, success or in doubt. The call is not repeated: the first copy could come after the second one, and the caller
-// may have gone.
-func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err error) error {
+// is err: success, or a doubt whether it is executed before until. That hand-over has asked for the lease at renewed.
+// The call is not repeated: the first copy could come after the second one, and the caller may have gone.
+func (e *Expirable) updatedMeanwhile(permit string, d, sent, renewed, until time.Duration, err error) error {
 	s := e.lock.Session()
 	ctx, cancel := s.Within(s.Now(), s.Bound())
 	defer cancel()
@@ -137,12 +142,13 @@ func (e *Expirable) updatedMeanwhile(permit string, d, sent time.Duration, err e
 		}
 		if e.granted(permit).Live() == h {
 			defer leave()
-			u := update{Single: h, d: d, limit: e.lock.NotAfter(), serves: true, sent: sent}
-			u.before = h.Distrust(lease.Trust(sent, d))
+			before, trust := h.Distrust(lease.Trust(max(sent, renewed), d)), time.Duration(0)
 			if err == nil {
-				_, err = u.ended(true, nil)
-			} else {
-				_, _ = u.ended(false, &script.Failure{Class: script.Unknown, Err: err})
+				until, trust = s.Now(), lease.Trust(sent, d)
+			}
+			h.Updated(d, before, until, sent, trust)
+			if lost := h.Err(); err == nil && errors.Is(lost, holdfast.ErrLost) {
+				return lost
 			}
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/adopt"
@@ -71,15 +72,15 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 		ours.Lose()                                           // also those that a doubt has ended
 		e.allOf(permits, func(gs core.Granted) { gs.Lose() }) // no permit's id is used again
 	case doubtful:
+		ours.Owe() // before that, as a permit that sets out afterwards finds the debt
 		e.allOf(permits, func(gs core.Granted) { gs.Doubt() })
-		ours.Owe()
 	}
 	return err
 }
 
 // allOf calls do for what this session has of permits, also of those that are being handed to it.
 func (e *Expirable) allOf(permits []string, do func(gs core.Granted)) {
-	adopt.ArrivalsOf(e.lock.Session()).Then(permits, func() { do(e.lock.GrantedTo(permits)) })
+	adopt.ArrivalsOf(e.lock.Session()).Then(permits, 0, func(time.Duration) { do(e.lock.GrantedTo(permits)) })
 	do(e.lock.GrantedTo(permits))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -104,6 +105,7 @@ func (e *Expirable) Delete(ctx context.Context) (bool, error) {
 	switch {
 	case was == 1:
 		ours.Lose()
+		adopt.Forced(e.lock.Session())
 	case errors.Is(err, holdfast.ErrUnknown):
 		ours.Forsake()
 	}

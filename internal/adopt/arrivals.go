@@ -3,30 +3,54 @@ package adopt
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // Arrivals are the wire owners that are being handed to a session. A call about one of them, which no hold of the
-// session has yet, may be executed after the renewal by which it comes, and be answered before the hold is there.
+// session has yet, may be executed after the renewal by which it comes, and be answered before the hold is there, or
+// have ended before.
 type Arrivals struct {
-	mu  sync.Mutex // guards all and what is in them
-	all []*arrival
+	session *session.Session
+	forced  atomic.Int64 // how often something was freed by force
+
+	mu     sync.Mutex // guards what follows and what is in it
+	all    []*arrival
+	doubts []doubt
 }
 
 type arrival struct {
 	wire string
-	then []func() // when the hold is there
+	then []Then // when the hold is there
+}
+
+// Then is what an arrival means for a call. The renewal by which the wire owner has come was sent then.
+type Then func(renewed time.Duration)
+
+// A doubt is a call that has ended, and may be executed until then.
+type doubt struct {
+	wires []string
+	until time.Duration
+	then  Then
 }
 
 // ArrivalsOf are those of a session.
 func ArrivalsOf(s *session.Session) *Arrivals {
-	return session.Attached(s, func(*session.Session) *Arrivals { return new(Arrivals) })
+	return session.Attached(s, func(s *session.Session) *Arrivals { return &Arrivals{session: s} })
 }
 
-// Then has do called when one of these wire owners, which is on its way now, has arrived. Do it after that for the
-// holds that are there, or one that arrives in between is left out.
-func (a *Arrivals) Then(wires []string, do func()) {
+// Forced makes a session ask whether the server still has what it holds, and what is on its way to it: something was
+// freed by force, perhaps after the renewal by which it comes.
+func Forced(s *session.Session) {
+	ArrivalsOf(s).forced.Add(1)
+	s.Changed()
+}
+
+// Then has do called when one of these wire owners has arrived, which is on its way now, or sets out before until. Do
+// it after that for the holds that are there, or one that arrives in between is left out.
+func (a *Arrivals) Then(wires []string, until time.Duration, do Then) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, one := range a.all {
@@ -34,20 +58,34 @@ func (a *Arrivals) Then(wires []string, do func()) {
 			one.then = append(one.then, do)
 		}
 	}
+	a.forget()
+	a.doubts = append(a.doubts, doubt{wires, until, do})
+}
+
+// forget forgets the calls that cannot be executed any more.
+func (a *Arrivals) forget() {
+	now := a.session.Now()
+	a.doubts = slices.DeleteFunc(a.doubts, func(d doubt) bool { return d.until <= now })
 }
 
 // expect begins an arrival. Its end is to be called when the hold is there, or none will be.
-func (a *Arrivals) expect(wire string) (end func()) {
+func (a *Arrivals) expect(wire string) (end Then) {
 	one := &arrival{wire: wire}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forget()
+	for _, d := range a.doubts {
+		if slices.Contains(d.wires, wire) {
+			one.then = append(one.then, d.then)
+		}
+	}
 	a.all = append(a.all, one)
-	return func() {
+	return func(renewed time.Duration) {
 		a.mu.Lock()
 		a.all = slices.DeleteFunc(a.all, func(other *arrival) bool { return other == one })
 		a.mu.Unlock()
 		for _, do := range one.then {
-			do()
+			do(renewed)
 		}
 	}
 }

@@ -147,8 +147,10 @@ func move(
 	if claims.Have(h) { // the two turns would be one
 		return nil, nil, cmp.Or(h.Err(), session.ErrAlreadyHeld)
 	}
-	arrived := func() {}
-	defer func() { arrived() }() // without the turns
+	arrivals, sent, lasts := ArrivalsOf(to), time.Duration(0), time.Duration(0)
+	forced := arrivals.forced.Load()
+	arrived := Then(func(time.Duration) {})
+	defer func() { arrived(sent) }() // without the turns
 	defer p.stop()
 	leave, err := claims.Enter(over)
 	if err != nil {
@@ -182,9 +184,8 @@ func move(
 		within = p.bounded()
 	}
 	if l.Wires.Ownerless { // so anybody may release it
-		arrived = ArrivalsOf(to).expect(h.Granted().Wire)
+		arrived = arrivals.expect(h.Granted().Wire)
 	}
-	var sent, lasts time.Duration
 	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) (err error) {
 		sent = to.Now()
 		lasts, err = renew(ctx, l, least, h.Granted().Wire)
@@ -203,6 +204,12 @@ func move(
 	if err == nil && l.Wires.Ownerless { // the other session may have made a permit's lease shorter
 		before := heir.Distrust(lease.Trust(sent, lasts))
 		heir.TrustAgain(before, before.Unsure, 0, 0)
+		if wire := heir.Granted().Wire; core.DebtsOf(to).Owes(wire) { // or it gives that back, by its id
+			l.GrantedTo([]string{wire}).Doubt()
+		}
+	}
+	if arrivals.forced.Load() != forced {
+		to.Changed()
 	}
 	return heir, ended, err
 }

@@ -45,9 +45,8 @@ func newKeeper(s *session.Session) *keeper {
 // newOwner returns a wire owner that nobody has ever had.
 func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers.Add(1)) }
 
-// Paid returns when the session's server last answered a call that gave a lock back in the background, or 0 if it never
-// has.
-func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
+// DebtsOf are what a session gives back in the background.
+func DebtsOf(s *session.Session) *debts.Debts[*Lock] { return &keeperOf(s).debts }
 
 // soon is over which time renewals are spread that are due at once.
 const soon = 50 * time.Millisecond

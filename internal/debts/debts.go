@@ -3,6 +3,7 @@
 package debts
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,18 @@ func (d *Debts[L]) Add(l L, owed owner.Debt) {
 	case a.kick <- struct{}{}:
 	default:
 	}
+}
+
+// Owes reports whether that wire owner is one of them.
+func (d *Debts[L]) Owes(wire string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.accounts {
+		if slices.ContainsFunc(a.owed, func(debt *Debt[L]) bool { return debt.Wire == wire }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Take removes all debts and returns them. So many of them may be made once more by calls that are

@@ -31,7 +31,7 @@ func (s *silence) end() { s.since.Store(0) }
 // lasts is for how long the session's server has been silent. Debts to it may have been paid meanwhile.
 func (s *silence) lasts(of *session.Session) time.Duration {
 	since := time.Duration(s.since.Load())
-	if since == 0 || core.Paid(of) >= since {
+	if since == 0 || core.DebtsOf(of).Paid() >= since {
 		return 0
 	}
 	return of.Now() - since

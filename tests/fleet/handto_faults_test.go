@@ -296,3 +296,54 @@ func TestAHandedRenewedHoldKnowsOfItsNewSessionsUpdate(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, time.Until(given.Deadline()), time.Minute)
 }
+
+// A call of a session may be executed, without its knowing, after a permit that it is about has come into that session.
+func TestAHandedPermitKnowsOfAnEarlierCallThatMayComeLate(t *testing.T) {
+	t.Parallel()
+	for name, fixed := range map[string]time.Duration{"fixed": time.Hour, "renewed": 0} {
+		t.Run("update, "+name, func(t *testing.T) {
+			t.Parallel()
+			m := newPermitMidway(t, false, 1, fixed)
+			h, err := m.ours.Acquire(t.Context())
+			require.NoError(t, err)
+			update := m.on("update", proxy.Stall)
+			ctx, cancel := context.WithCancel(t.Context())
+			updated := make(chan error, 1)
+			go func() { updated <- m.e.UpdateLease(ctx, h.ID(), 4*time.Second) }()
+			update.Wait(t, 1)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, kit.LongestWait, updated, "the end of the call"), holdfast.ErrUnknown)
+			kit.Await(t, "another connection", func() bool {
+				return kit.ErrorOf(m.e.AvailablePermits(t.Context())) == nil
+			})
+			given, err := h.HandTo(t.Context(), m.to)
+			require.NoError(t, err)
+			require.NoError(t, given.Err())
+			update.Release()
+			update.WaitAnswered(t, 1)
+			left, err := m.e.RemainingLease(t.Context(), h.ID())
+			require.NoError(t, err)
+			require.Less(t, time.Until(given.Deadline()), left)
+		})
+	}
+	t.Run("release", func(t *testing.T) {
+		t.Parallel()
+		m := newPermitMidway(t, false, 1, time.Hour)
+		h, err := m.ours.Acquire(t.Context())
+		require.NoError(t, err)
+		reset := m.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "release"), proxy.ResetBefore, proxy.EveryTime)
+		require.ErrorIs(t, m.e.Release(t.Context(), h.ID()), holdfast.ErrUnknown)
+		kit.Await(t, "another connection", func() bool {
+			return kit.ErrorOf(m.e.AvailablePermits(t.Context())) == nil
+		})
+		given, err := h.HandTo(t.Context(), m.to)
+		require.NoError(t, err)
+		require.ErrorIs(t, given.Err(), holdfast.ErrLost)
+		reset.Remove()
+		other := semaphore.NewExpirable(m.from, "exports", nil)
+		kit.AwaitSoon(t, 5*time.Second, "the permit back", func() bool {
+			free, err := other.AvailablePermits(t.Context())
+			return err == nil && free == 1
+		})
+	})
+}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -348,4 +349,41 @@ func TestAnUpdateOfAPermitThatIsHandedOverIsNotRepeated(t *testing.T) {
 	left, err := m.e.RemainingLease(t.Context(), heir.ID())
 	require.NoError(t, err)
 	require.Less(t, time.Until(heir.Deadline()), left)
+}
+
+// The session that is to have a hold frees it by force, after the renewal by which the hold comes.
+func TestWhatIsFreedByForceWhileItIsHandedOverIsLost(t *testing.T) {
+	t.Parallel()
+	t.Run("lock", func(t *testing.T) {
+		t.Parallel()
+		srv, p := kit.StartProxied(t)
+		from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, p.Addr(), nil)
+		opts := &rlock.Options{FixedLease: time.Hour}
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
+		for range 100 { // the two answers race
+			hold := kit.Lock(t, t.Context(), rlock.New(from, kit.Orders, opts))
+			answer := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
+			handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })
+			answer.Wait(t, 1)
+			force, freed := p.On(kit.ScriptNamed("rlock_force"), proxy.Pass, proxy.First), make(chan error, 1)
+			go func() { freed <- kit.ErrorOf(rlock.New(to, kit.Orders, opts).ForceUnlock(t.Context())) }()
+			force.Wait(t, 1)
+			answer.Release()
+			heir := kit.Granted(t, kit.LongestWait, handed, "the hand-over")
+			require.NoError(t, kit.Within(t, kit.LongestWait, freed, "the force"))
+			kit.AwaitSoon(t, 3*time.Second, "the loss", func() bool { return errors.Is(heir.Err(), holdfast.ErrLost) })
+			answer.Remove()
+			force.Remove()
+		}
+	})
+	t.Run("permit", func(t *testing.T) {
+		t.Parallel()
+		m := handPermitOverMidway(t, false, time.Hour)
+		deletion, deleted := m.on("delete", proxy.Pass), make(chan error, 1)
+		go func() { deleted <- kit.ErrorOf(m.e.Delete(t.Context())) }()
+		deletion.Wait(t, 1)
+		heir := m.end(t)
+		require.NoError(t, kit.Within(t, kit.LongestWait, deleted, "the deletion"))
+		kit.AwaitSoon(t, 3*time.Second, "the loss", func() bool { return errors.Is(heir.Err(), holdfast.ErrLost) })
+	})
 }
