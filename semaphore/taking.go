@@ -32,9 +32,10 @@ func (t *taking) run(ctx context.Context, operation string, limit time.Duration)
 	t.About(ctx, o)
 	defer t.unwind()
 	t.ctx = ctx
+	over := o.Session().Over(limit)
 	err := t.WaitFor(ctx, limit, t)
 	if err != nil {
-		err = o.FailIn(ctx, operation, session.Explain(ctx, err))
+		err = o.FailBy(ctx, over, operation, session.Explain(ctx, err))
 	}
 	t.Tell(err)
 	t.took = false

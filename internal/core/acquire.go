@@ -109,7 +109,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, over time.Du
 		a.claim.unref(a.lock)
 	}
 	if err != nil {
-		err = a.lock.FailIn(ctx, operation, a.Explain(ctx, err))
+		err = a.lock.FailBy(ctx, over, operation, a.Explain(ctx, err))
 	}
 	a.over = err != nil
 	a.Tell(err)

@@ -360,7 +360,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	}
 	defer s.Leave()
 	if err := g.ask(ctx, d); err != nil {
-		return h.lock.Fail("extend", session.Explain(ctx, err))
+		return h.lock.FailIn(ctx, "extend", session.Explain(ctx, err))
 	}
 	defer func() {
 		g.claim.Lock()
@@ -382,16 +382,16 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 			g.do(func() owner.Duty { g.MayLast(lease.Add(s.Now(), d)); return owner.Duty{} })
 			g.sweep() // if the hold was lost meanwhile
 		}
-		return h.lock.Fail("extend", session.Explain(ctx, err))
+		return h.lock.FailIn(ctx, "extend", session.Explain(ctx, err))
 	}
 	now, answers, err := s.Runner().ReadRenewal(call, g.lock.Key(), 1)
 	if err != nil {
-		return h.lock.Fail("extend", err)
+		return h.lock.FailIn(ctx, "extend", err)
 	}
 	n, bad := answers[0].AsInt64()
 	switch {
 	case bad != nil:
-		return h.lock.Fail("extend", saidOf(ctx, g, answers[0]))
+		return h.lock.FailIn(ctx, "extend", saidOf(ctx, g, answers[0]))
 	case n == 0:
 		g.lose(sent)
 	case n >= 1:

@@ -41,8 +41,15 @@ func (o *Object) Fail(operation string, err error) error {
 
 // FailIn is Fail in a call that is not to last longer than ctx.
 func (o *Object) FailIn(ctx context.Context, operation string, err error) error {
+	return o.FailBy(ctx, Forever, operation, err)
+}
+
+// FailBy is FailIn in a call that is over by then as well, see [Session.Over].
+func (o *Object) FailBy(ctx context.Context, over time.Duration, operation string, err error) error {
 	if o.key != "" && script.Mismatched(err) && !errors.Is(err, ErrWrongKind) {
-		err = o.otherKind(ctx, err)
+		within, cancel := context.WithTimeout(ctx, max(over-o.session.Now(), Grace/5))
+		defer cancel()
+		err = o.otherKind(within, err)
 	}
 	return o.Label.Fail(operation, err)
 }

@@ -319,21 +319,45 @@ func TestALookForAnotherKindDoesNotOutlastCtx(t *testing.T) {
 	looks.Release()
 }
 
-// So does a call that was refused and asks of what kind the name is.
-func TestTheSearchForTheKindDoesNotOutlastCtx(t *testing.T) {
+// So does a call that was refused and asks of what kind the name is, also if it may not wait for longer.
+func TestTheSearchForTheKindDoesNotOutlastTheCall(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	name := t.Name()
-	srv.Do(t, "SET", name, "5")
-	looks := p.On(kit.ScriptNamed("name_kind"), proxy.HoldReply, proxy.First)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	got := kit.GoLock(ctx, rlock.New(kit.Open(t, p.Addr(), nil), name, nil).TryLock)
-	looks.Wait(t, 1)
-	took := kit.Stopwatch()
-	cancel()
-	require.Error(t, kit.Within(t, 10*time.Second, got, "the end of the call").Err)
-	require.Less(t, took(), 800*time.Millisecond) // it looks for a second at most
-	looks.Release()
+	const limit = 100 * time.Millisecond
+	mutex := func(s *holdfast.Session) *rlock.Mutex { return rlock.New(s, "x", nil) }
+	for name, c := range map[string]func(ctx context.Context, s *holdfast.Session) (call func() error){
+		"TryLock": func(ctx context.Context, s *holdfast.Session) func() error {
+			return func() error { return kit.ErrorOf(mutex(s).TryLock(ctx)) }
+		},
+		"TryLockFor": func(_ context.Context, s *holdfast.Session) func() error {
+			return func() error { return kit.ErrorOf(mutex(s).TryLockFor(context.Background(), limit)) }
+		},
+		"semaphore TryAcquireFor": func(_ context.Context, s *holdfast.Session) func() error {
+			return func() error { return semaphore.New(s, "x").TryAcquireFor(context.Background(), 1, limit) }
+		},
+		"Extend": func(ctx context.Context, s *holdfast.Session) func() error {
+			h, err := mutex(s).Lock(ctx)
+			kit.Must(err)
+			return func() error { return h.Extend(ctx, time.Hour) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			s := kit.Open(t, p.Addr(), nil)
+			require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "warm", nil)).Release())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			call := c(ctx, s)
+			srv.Do(t, "DEL", "x")
+			srv.Do(t, "RPUSH", "x", "precious")
+			looks, ended := p.On(kit.ScriptNamed("name_kind"), proxy.HoldReply, proxy.First), make(chan error, 1)
+			go func() { ended <- call() }()
+			looks.Wait(t, 1)
+			took := kit.Stopwatch()
+			cancel() // those with a limit have another ctx
+			require.ErrorContains(t, kit.Within(t, 10*time.Second, ended, "the end of the call"), "WRONGTYPE")
+			require.Less(t, took(), 800*time.Millisecond) // it looks for a second at most
+			looks.Release()
+		})
+	}
 }
