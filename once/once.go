@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -76,6 +77,9 @@ func Every(
 // [holdfast.Mutex.Lock]. To go on after a failure, return nil from work.
 func (j *Job) Every(ctx context.Context, work func(context.Context) error) error {
 	for {
+		if hold := j.kept(); hold != nil { // also from ctx's own owner, who could not wait for it
+			<-hold.Context(ctx).Done()
+		}
 		if _, err := j.run(ctx, j.lock.Lock, work); err != nil {
 			return err
 		}
@@ -92,6 +96,9 @@ func (j *Job) Every(ctx context.Context, work func(context.Context) error) error
 // has not run, the errors are those of [holdfast.Mutex.TryLock] and [holdfast.Mutex.Lock]: after
 // [holdfast.ErrUnknown] the job may count as run for the interval.
 func (j *Job) Run(ctx context.Context, work func(context.Context) error) (ran bool, err error) {
+	if j.kept() != nil && ctx.Err() == nil {
+		return false, nil
+	}
 	ran, err = j.run(ctx, j.lock.TryLock, work)
 	if !ran && errors.Is(err, holdfast.ErrBusy) {
 		return false, nil
@@ -157,8 +164,33 @@ func (r *run) finish() {
 	defer cancel()
 	if r.leave(ctx, left) != nil {
 		r.kept = true
-		time.AfterFunc(time.Until(r.over), func() { _ = r.hold.Release() })
+		id := r.job.id()
+		kept.Store(id, r.hold)
+		time.AfterFunc(time.Until(r.over), func() {
+			kept.CompareAndDelete(id, r.hold)
+			_ = r.hold.Release()
+		})
 	}
+}
+
+// kept has the holds by which sessions keep jobs for the rest of the interval, by their ids.
+var kept sync.Map
+
+// An id is what all values of one job of a session have in common.
+type id struct {
+	session *holdfast.Session
+	name    string
+}
+
+func (j *Job) id() id { return id{j.session, j.Name()} }
+
+// kept is the hold by which the session keeps the job; nil if it does not.
+func (j *Job) kept() *holdfast.Hold {
+	hold, _ := kept.Load(j.id())
+	if hold, _ := hold.(*holdfast.Hold); hold != nil && hold.Err() == nil {
+		return hold
+	}
+	return nil
 }
 
 // patience is how long a run that has succeeded waits for the server to learn of it.

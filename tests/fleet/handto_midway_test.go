@@ -360,7 +360,9 @@ func TestWhatIsFreedByForceWhileItIsHandedOverIsLost(t *testing.T) {
 		from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, p.Addr(), nil)
 		opts := &rlock.Options{FixedLease: time.Hour}
 		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
-		for range 100 { // the two answers race
+
+		const tries = 100 // the two answers race
+		for range tries {
 			hold := kit.Lock(t, t.Context(), rlock.New(from, kit.Orders, opts))
 			answer := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
 			handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })

@@ -265,3 +265,38 @@ func TestAJobIsALock(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Contains(t, all[0].ID, s.ID())
 }
+
+// A job that its session keeps for the rest of the interval is not due, for the owner that has run it neither.
+func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	owner := holdfast.NewOwner(t.Context())
+	unheard := func(context.Context) error {
+		p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.First)
+		return nil
+	}
+	ran, err := once.New(s, report, 10*time.Second, takeOver).Run(owner, unheard)
+	require.NoError(t, err)
+	require.True(t, ran)
+	ran, err = once.New(s, report, 10*time.Second, takeOver).Run(owner, fine)
+	require.NoError(t, err)
+	require.False(t, ran)
+	_, err = rlock.New(s, report, &rlock.Options{NonReentrant: true}).TryLock(owner)
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+
+	ctx, stop := context.WithCancel(owner)
+	defer stop()
+	const every = "every"
+	took, runs := kit.Stopwatch(), 0
+	err = once.New(s, every, 2*time.Second, takeOver).Every(ctx, func(ctx context.Context) error {
+		if runs++; runs == 2 {
+			stop()
+			return nil
+		}
+		return unheard(ctx)
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 2, runs)
+	require.Greater(t, took(), 1900*time.Millisecond)
+}
