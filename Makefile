@@ -12,7 +12,7 @@ export GORACE := atexit_sleep_ms=50
 # symbols a third of the time that linking does.
 quick test-servers: export GOFLAGS += -gcflags=all=-dwarf=false -ldflags=-s
 
-.PHONY: help demo test quick test-servers failovers campaign campaign-proof campaign-page bench bench-peers lint fmt redis java python databases
+.PHONY: help demo test quick test-servers failovers campaign campaign-proof campaign-page bench bench-peers lint fmt compiler redis java python databases
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help: ## List the targets
 demo: ## Several processes share locks and permits while some are killed and one is stopped; needs only Go
 	@$(GO) run ./cmd/holdfast demo
 
-test: redis java python databases ## All tests; installs redis-server, and a JDK, Maven, redis-py, PostgreSQL and MariaDB if it can
+test: compiler redis java python databases ## All tests; installs a C compiler, redis-server, and a JDK, Maven, redis-py, PostgreSQL and MariaDB if it can
 	@$(MAKE) --no-print-directory quick BESIDE=
 	@$(MAKE) --no-print-directory test-servers
 
@@ -84,6 +84,9 @@ lint: ## Formatting, vet, modernizers and linters, in all modules
 
 fmt: ## Format everything
 	gofmt -w $$(git ls-files '*.go')
+
+compiler: # of C, for the race detector, if it is not there
+	@.ci/install compiler
 
 redis: # redis-server, if it is not there
 	@.ci/install redis

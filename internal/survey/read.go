@@ -17,7 +17,7 @@ import (
 const (
 	patience     = 10 * time.Second // for the answer to a batch
 	courtesy     = 2 * time.Second  // for an answer that is only nice to have
-	maxText      = 128              // bytes that are read of a string: longer ones are no lock of ours and no number
+	maxText      = 128              // bytes of a string, unless one name is meant: longer ones are no lock of ours
 	maxReadHolds = 100              // of one owner, whose leases are asked for
 	wide         = 10_000           // COUNT where a page would show too little: a tenth of the places that are searched
 )
@@ -34,6 +34,7 @@ type Reader struct {
 	limit   int64  // of holders, waiters and permits that are read of a name
 	leases  bool   // also of every single read hold
 	only    string // the one name that is meant, if it is one
+	set     bool   // a string is a setlock, also if it is a number
 	refusal error  // why a key could not be read
 }
 
@@ -46,6 +47,20 @@ func Overview(client rueidis.Client, others bool) *Reader {
 // Closely is a reader of one name.
 func Closely(client rueidis.Client, name string) *Reader {
 	return &Reader{client: client, limit: 1000, leases: true, others: true, only: name}
+}
+
+// As makes the reader take the name for one of that kind, where the server cannot tell; "" is any.
+func (r *Reader) As(kind string) *Reader {
+	r.set = kind == KindSet
+	return r
+}
+
+// mostText is how many bytes of a string are a lock at most: a token may have 64 KiB.
+func (r *Reader) mostText() int64 {
+	if r.only != "" {
+		return wire.MaxName
+	}
+	return maxText
 }
 
 // One is all that is known of the reader's name, nil if that is nothing.
@@ -219,7 +234,7 @@ func (r *Reader) look(b *batch, f *find) {
 		b.add(f, c.B().Hlen().Key(f.key).Build(), number(&f.after))
 	case f.what.Role == wire.Main && f.typ == "string":
 		b.add(f, c.B().Pttl().Key(f.key).Build(), number(&f.lease))
-		b.add(f, c.B().Getrange().Key(f.key).Start(0).End(maxText).Build(), word(&f.text))
+		b.add(f, c.B().Getrange().Key(f.key).Start(0).End(r.mostText()).Build(), word(&f.text))
 	default:
 		f.drop = true
 	}
@@ -365,10 +380,10 @@ func (f *find) lock() *Object {
 
 // text returns the meaning of a string: nil if it is nothing of ours.
 func (r *Reader) text(f *find) *Object {
-	if f.lease == gone || len(f.text) > maxText {
+	if f.lease == gone || int64(len(f.text)) > r.mostText() {
 		return nil
 	}
-	if n, ok := wire.Number(f.text); ok {
+	if n, ok := wire.Number(f.text); ok && !r.set {
 		o := NewObject(f.key, KindNumber)
 		o.Value = &n
 		if f.lease >= 0 {

@@ -274,7 +274,7 @@ func (r *Reader) introducePermits(ctx context.Context, permits []*Permit) {
 // tells adds what a holder's session publishes about the hold of a name.
 func (p *Party) tells(name string, told presence.Told) {
 	p.Note = told.Notes[p.ID]
-	p.WaitsForItself = slices.Contains(told.Itself, name)
+	p.WaitsForItself = slices.Contains(told.Itself, string([]rune(name))) // as JSON has a name that is not UTF-8
 	for _, w := range told.Waits {
 		if slices.Contains(w.Holds, p.ID) {
 			p.WaitsFor = append(p.WaitsFor, w.Name)

@@ -97,3 +97,20 @@ func TestShowAndDeadlocksTellOfASessionThatWaitsForItself(t *testing.T) {
 		func() bool { return !strings.Contains(ok(t, srv, "show", "orders"), "waits for itself") })
 	require.NoError(t, h.Release())
 }
+
+// A report is JSON, which has no bytes that are not UTF-8.
+func TestShowTellsOfASessionThatWaitsForItselfUnderAnyName(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := knownAs(t, srv, "nested")
+	const name = "\xff\xfeorders"
+	h, err := rlock.New(s, name, nil).Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := kit.GoLock(ctx, rlock.New(s, name, nil).Lock)
+	kit.Await(t, "a report", func() bool { return strings.HasPrefix(ok(t, srv, "deadlocks"), "perhaps: ") })
+	assert.Contains(t, ok(t, srv, "show", name), "waits for itself")
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 10*time.Second, waits, "its end").Err, context.Canceled)
+	require.NoError(t, h.Release())
+}

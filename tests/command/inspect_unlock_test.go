@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -59,6 +60,20 @@ func TestUnlockWakesTheNext(t *testing.T) {
 	kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{fair}") == 1 })
 	ok(t, srv, "unlock", "-y", "fair")
 	require.NoError(t, <-got)
+}
+
+// A token may be a number, or long.
+func TestUnlockOfAnyToken(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, token := range []string{"4711", strings.Repeat("t", 129), strings.Repeat("t", 64<<10)} {
+		_, err := setlock.New(open(t, srv, nil), "job", &setlock.Options{Token: token}).Lock(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 64, run(t, srv, nil, "unlock", "--yes", "job").code, "it may be anything")
+		assert.Equal(t, 1, run(t, srv, nil, "wait", "-w", "0", "--kind", "setlock", "job").code)
+		ok(t, srv, "unlock", "--yes", "--kind", "setlock", "job")
+		require.EqualValues(t, 0, srv.Int(t, "EXISTS", "job"))
+	}
 }
 
 // A string of another program is not taken for a lock, unless somebody declares it one.

@@ -138,6 +138,25 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
+// As with nohup, and in the background of a script, an ignored signal stays ignored.
+func TestWaitIgnoresWhatWasIgnored(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "HSET", "x", java1, "1")
+	cmd := command(t, srv, nil, "wait", "x", "-w", "50")
+	r := &running{cmd: command(t, srv, nil)}
+	r.cmd.Path, r.cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP INT; exec "$@"`, "sh"}, cmd.Args...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	require.NoError(t, r.cmd.Start())
+	listens(t, srv, "redisson_lock__channel:{x}")
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		require.NoError(t, r.cmd.Process.Signal(sig))
+	}
+	time.Sleep(200 * time.Millisecond) // a signal would have ended it
+	srv.Do(t, "DEL", "x")
+	assert.Equal(t, 0, r.end(t), "%s", &r.stderr)
+}
+
 // A lock that nobody releases is free when its lease ends, and no message tells of that.
 func TestWaitForTheEndOfALease(t *testing.T) {
 	t.Parallel()
@@ -157,6 +176,32 @@ func TestWaitOutlivesTheServer(t *testing.T) {
 	listens(t, srv, "redisson_lock__channel:{x}")
 	srv.Restart() // and forgets everything
 	assert.Equal(t, 0, r.end(t), "%s", &r.stderr)
+}
+
+// A server that has just started and reads its data, or that is busy with a script, will soon be well.
+func TestWaitOutlivesARefusalThatPasses(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for code, text := range map[string]string{
+		"LOADING": "Redis is loading the dataset in memory",
+		"BUSY":    "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+	} {
+		srv.Do(t, "HSET", code, java1, "1")
+		srv.Do(t, "SET", "gate"+code, "1")
+		for name, command := range map[string]string{code: "PTTL", "gate" + code: "TYPE"} {
+			p := proxy.Start(t, srv.Addr())
+			r := start(t, nil, "wait", name, "-w", "30", "--redis", "redis://"+p.Addr())
+			kit.Await(t, "it waits", func() bool {
+				reply, _ := srv.Do(t, "PUBSUB", "CHANNELS", "*{"+name+"}").([]any)
+				return len(reply) > 0
+			})
+			refusal := p.On(proxy.Command(command), proxy.Answer("-"+code+" "+text), proxy.EveryTime)
+			refusal.Wait(t, 2)
+			refusal.Remove()
+			srv.Do(t, "DEL", name)
+			assert.Equal(t, 0, r.end(t), "%s: %s", name, &r.stderr)
+		}
+	}
 }
 
 // If the server is silent from the beginning, the command ends when its time is over.

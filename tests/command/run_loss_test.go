@@ -83,6 +83,18 @@ func TestRunLosesTheLockOfACommandThatListens(t *testing.T) {
 	require.Contains(t, j.stderr.String(), `"event":"lost"`)
 }
 
+// A loss that only the release finds is told as any other.
+func TestRunTellsWhyTheReleaseFoundNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := begin(t, srv, "--json", "x", "--", "sh", "-c", `echo ready; read go`)
+	j.readies(1)
+	forceUnlock(t, srv, "x")
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 79, j.code())
+	require.Regexp(t, `^\{"error":"[^"]+.*","event":"lost","name":"x","text":".*"\}\n$`, j.stderr.String())
+}
+
 func TestRunGoesOnWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

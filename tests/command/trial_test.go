@@ -283,6 +283,22 @@ func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
 	require.Contains(t, said, "signal: killed", "the trial itself ends with it")
 }
 
+// A signal to all processes of the trial, as timeout(1), a service manager or a terminal sends it, ends it as one to
+// the first alone does: with the report.
+func TestTrialEndsThoughItsProcessesGetTheSignal(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "10", "--processes", "2")
+		require.NoError(t, syscall.Kill(-tr.Process.Pid, sig))
+		said, err := io.ReadAll(tr.notes)
+		require.NoError(t, err)
+		_ = tr.Wait()
+		require.Equal(t, 0, tr.ProcessState.ExitCode(), "%v: %.1000s", sig, said)
+		require.NotContains(t, string(said), "signal", sig)
+	}
+}
+
 // On a replica nothing can be removed either, of which a line is enough.
 func TestTrialOnAReplica(t *testing.T) {
 	t.Parallel()

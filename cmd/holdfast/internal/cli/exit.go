@@ -84,11 +84,20 @@ func (s stop) Error() string {
 	return s.signal.String()
 }
 
+// Catch sends signals to c, but for those that this process was started to ignore, as by nohup.
+func Catch(c chan<- os.Signal, signals ...os.Signal) {
+	for _, s := range signals {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+}
+
 // UntilSignal returns a context that ends with the first signal that asks the command to end.
 func UntilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	Catch(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	context.AfterFunc(ctx, func() { signal.Stop(signals) })
 	go func() {
 		select {
@@ -110,8 +119,4 @@ func Stopped(ctx context.Context) *ExitError {
 
 // OutliveReaders makes a write fail if nobody reads any more, as in "| head": SIGPIPE would end the command before it
 // has finished, or has said that it was done. It is caught instead of ignored, because a child would inherit that.
-func OutliveReaders() {
-	if !signal.Ignored(syscall.SIGPIPE) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	}
-}
+func OutliveReaders() { Catch(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -47,7 +47,7 @@ func (u *unlocking) run(ctx context.Context, name string) error {
 }
 
 func (u *unlocking) unlock(ctx context.Context, client rueidis.Client, name string) error {
-	o, err := survey.Closely(client, name).One(ctx)
+	o, err := survey.Closely(client, name).As(u.kind).One(ctx)
 	if err == nil {
 		err = u.check(name, o)
 	}
@@ -113,7 +113,7 @@ func (u *unlocking) confirm(ctx context.Context, client rueidis.Client, shown *s
 	if !cli.Confirm(description(shown) + "Free it, though its holder may be at work?") {
 		return cli.Nof("%s: left alone", name)
 	}
-	now, err := survey.Closely(client, shown.Name).One(ctx)
+	now, err := survey.Closely(client, shown.Name).As(u.kind).One(ctx)
 	switch {
 	case err != nil:
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
@@ -85,7 +86,7 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 		limited, cancel = context.WithDeadline(ctx, began.Add(time.Duration(w.timeout)))
 	}
 	defer cancel()
-	w.reader = survey.Closely(client, w.name)
+	w.reader = survey.Closely(client, w.name).As(w.kind)
 	w.reader.Anonymous = true
 	first, can, err := w.reader.Expected(limited, w.kind)
 	switch {
@@ -98,8 +99,7 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 	}
 	alarm := wait.NewAlarm()
 	defer alarm.Close()
-	w.Place, w.silence = wait.Alone(alarm), func() {}
-	w.first = first
+	w.Place, w.first, w.silence = wait.Alone(alarm), first, func() {}
 	w.listen = func() { w.silence = first.Listen(limited, client, w.Place.Wake) }
 	err = wait.Until(limited, limited, true, w)
 	w.silence()
@@ -112,7 +112,7 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 // Attempt looks once.
 func (w *waiting) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
 	w.free, retry, err = w.reader.Free(ctx, w.first, w.kind, lastLook)
-	if errors.Is(err, context.DeadlineExceeded) && w.timeout != 0 { // the server is away
+	if (errors.Is(err, context.DeadlineExceeded) || script.Passes(err)) && w.timeout != 0 { // the server is away
 		retry, err = lastLook, nil
 	}
 	if w.free || err != nil || w.timeout == 0 {

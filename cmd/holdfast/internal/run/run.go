@@ -178,7 +178,7 @@ func (s *settings) protect(session *holdfast.Session, hold *holdfast.Hold, signa
 	switch {
 	case w.loss != nil:
 	case errors.Is(err, holdfast.ErrLost):
-		say.say("lost", fmt.Sprintf("lost %q before the command ended: %v", s.name, err), detail{"status", status})
+		say.say("lost", fmt.Sprintf("lost %q before the command ended: %v", s.name, err), detail{"error", err.Error()})
 		w.loss = err
 	case err != nil:
 		s.unreleased(err, say)

@@ -30,14 +30,8 @@ type signals struct {
 // nohup, and so does the command.
 func listen() *signals {
 	s := &signals{passed: make(chan os.Signal, 64), seen: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
-	for _, sig := range []os.Signal{
-		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
-	} {
-		if !signal.Ignored(sig) {
-			signal.Notify(s.passed, sig)
-		}
-	}
+	cli.Catch(s.passed, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
+		syscall.SIGUSR2, syscall.SIGALRM)
 	cli.OutliveReaders()
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -265,9 +266,8 @@ func (t *trial) timed(text string) string {
 
 // work is what one of the processes does, until there is an order to finish, or no first process any more.
 func work(ctx context.Context, redis *cli.Redis) error {
-	signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes, but it is the first one that ends the others
-	var s setup
-	orders, events, telling := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout), sync.Mutex{}
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the first process ends the others
+	s, orders, events, telling := setup{}, json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout), sync.Mutex{}
 	if orders.Decode(&s) != nil {
 		return errors.New("trial worker: this command is for the trial alone; use \"holdfast trial\"")
 	}
