@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/watch": {"internal/script", "internal/wait"},
 	"internal/owner": {"internal/lease"},
-	"internal/kind":  {"internal/owner", "internal/script", "internal/wait"},
+	"internal/kind":  {"internal/lease", "internal/owner", "internal/script", "internal/wait"},
 	"internal/session": {
 		"internal/hub", "internal/lease", "internal/presence", "internal/scope", "internal/script", "internal/sharing",
 		"internal/wait", "internal/watch", "internal/wire",

@@ -47,9 +47,9 @@ type Job struct {
 }
 
 // New returns the job of that name. The interval is from the beginning of one run to the beginning of the next, at
-// least 10 ms. It should be the same in all processes: that of the last run decides. After a quick run the job may be
-// due later, by at most the session's lease. New sends nothing and cannot fail: a mistake comes back from the first
-// call.
+// least 10 ms. It should be the same in all processes: that of the last run decides. If a process dies right after a
+// quick run, the job may be due later, by at most the session's lease. New sends nothing and cannot fail: a mistake
+// comes back from the first call.
 func New(s *holdfast.Session, name string, interval time.Duration, opts *Options) *Job {
 	j := &Job{session: s, lock: rlock.New(s, name, &rlock.Options{NonReentrant: true}), interval: interval}
 	if opts != nil {

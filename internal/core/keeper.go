@@ -82,17 +82,17 @@ func (k *keeper) TellAll() {
 func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []debts.Giving
 	for _, g := range k.dog.All() {
-		ended, last := g.endAll(closedEnd)
-		for _, h := range ended {
-			k.closed.End(h, h.held())
-		}
-		if last {
-			k.closed.Leave(g)
+		for i, h := range g.endAll(closedEnd) {
+			if k.closed.End(h, h.held()); i == 0 {
+				k.closed.Leave(g)
+			}
 		}
 	}
 	owed, endless := k.debts.Take()
 	for _, g := range k.closed.Left() {
-		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(kind.Remaining{Owner: g.Wire}), Means: g.lock.final})
+		for _, call := range kind.Closing(g.lock.protocol, g.remaining()) {
+			calls = append(calls, debts.Giving{Call: call, Means: g.lock.final})
+		}
 		if debt := g.debt(); debt.MayReturn(debt.Due()) { // which is now
 			endless++
 		}

@@ -45,7 +45,7 @@ func (h *Single) Release() error {
 func (h *Single) leaveToClose() (err error) {
 	h.lock.Session().Delay(func() {
 		err = h.end(h.lock.Session().Now(), closedEnd)
-		if g := h.grant; err == nil && g.left() == 0 {
+		if g := h.grant; err == nil && len(g.live()) == 0 {
 			g.lock.keeper.closed.Leave(g)
 		}
 	})
@@ -158,7 +158,7 @@ func (g *grant) lowered(
 	means, again := c.Replied(&g.Grant, remaining, sent, s.Now(), done, g.lock.memory())
 	c.Unlock()
 	g.lock.owe(again)
-	if means != owner.Absent && (remaining.Count > 0 || g.lock.Shared) { // else all is gone, or the server has seen to it
+	if means != owner.Absent { // what is left may need less, be it of the other half
 		g.slack()
 	}
 	if means != owner.Lowered {

@@ -3,8 +3,10 @@
 package kind
 
 import (
+	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -61,6 +63,19 @@ type Trim struct {
 	Owner  string
 	Most   string // ms
 	Window script.Window
+}
+
+// Closing are the calls that give back what a wire owner has but for what is detached, as r says. Nothing is asked for
+// under the wire owner any more, so they may be executed at any time.
+func Closing(p Protocol, r Remaining) (calls []*script.Call) {
+	if r.Count == 0 {
+		return []*script.Call{p.Release(Remaining{Owner: r.Owner})}
+	}
+	if t, ok := p.(Trimmer); ok && r.Detached > 0 {
+		most := lease.Millis(max(r.Detached, lease.Min))
+		calls = append(calls, t.Trim(Trim{Owner: r.Owner, Most: most, Window: script.Window{NotAfter: math.MaxInt64}}))
+	}
+	return append(calls, p.Release(r))
 }
 
 // Call is the call of a script with the arguments of lock_trim.

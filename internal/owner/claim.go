@@ -24,6 +24,7 @@ type Claim[G, H any] struct {
 type notes[G, H any] struct {
 	beside *Grant[G, H]
 	asked  []time.Duration // leases that are asked for by calls that take no turns
+	left   time.Duration   // detached holds that are no part of it any more last until then
 	trimming
 	numbers
 }
@@ -132,12 +133,21 @@ func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, n
 // Detached holds count along while the other half keeps the wire owner alive.
 func (c *Claim[G, H]) forget(g *Grant[G, H]) {
 	own, other := c.Held(g.half)
-	if own == g && (g.besides().detached == nil || other == nil) {
-		c.setPart(g.half, nil)
+	alone := other == nil || other.live == nil
+	if own == g && (g.besides().detached == nil || alone) {
+		c.leave(g)
 	}
-	if other != nil && other.live == nil {
-		c.setPart(1-g.half, nil)
+	if other != nil && alone {
+		c.leave(other)
 	}
+}
+
+// leave takes a grant out whose holds have all ended here.
+func (c *Claim[G, H]) leave(g *Grant[G, H]) {
+	for h := g.besides().detached; h != nil; h = h.next {
+		c.note().left = max(c.note().left, h.forgotten())
+	}
+	c.setPart(g.half, nil)
 }
 
 // keeps reports whether the owner has anything under a wire owner.

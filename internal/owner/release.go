@@ -11,6 +11,8 @@ import (
 type Remaining struct {
 	Owner string
 	Count int
+	// The lease that these need if the owner has detached ones alone, of both halves; else 0.
+	Detached time.Duration
 	// Of a shared lock besides, whose holds are numbered on the server:
 	Ceiling int           // a higher count is newer than this release; 0: none is
 	Lease   time.Duration // the least lease that the remaining holds need; 0 if there are none
@@ -60,6 +62,9 @@ func (c *Claim[G, H]) Remaining(g *Grant[G, H], now time.Duration) Remaining {
 		if r.Count > 0 && c.notes != nil {
 			r.Count = max(r.Count, c.notes.floor+1)
 		}
+	}
+	if c.has == nil {
+		r.Detached = c.needed(g, now, 0)
 	}
 	return r
 }

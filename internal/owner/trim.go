@@ -60,9 +60,12 @@ func (c *Claim[G, H]) Asked(d time.Duration) {
 // Slack reports whether the leases under g's wire owner may be too long, and returns the grants whose leases
 // those are. Renewals ask for a lease of renewal.
 func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G) {
-	most, until := c.needed(g.Wire, now, renewal), g.until
+	most, until := c.needed(g, now, renewal), g.until
 	if most == 0 {
 		return nil
+	}
+	if c.has == nil {
+		of = append(of, g.Of)
 	}
 	for half := range halves {
 		if part := c.part(half); part != nil && part.Wire == g.Wire {
@@ -77,13 +80,17 @@ func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G)
 
 // Slackens reports whether a lease of g with that much left is too long.
 func (c *Claim[G, H]) Slackens(g *Grant[G, H], lasts, now, renewal time.Duration) bool {
-	return lasts > renewal+tooLong && lasts > lease.Add(c.needed(g.Wire, now, renewal), tooLong)
+	return lasts > renewal+tooLong && lasts > lease.Add(c.needed(g, now, renewal), tooLong)
 }
 
-// needed returns the lease that the longest of all holds under a wire owner needs, or 0 if there are none.
-func (c *Claim[G, H]) needed(wire string, now, renewal time.Duration) (d time.Duration) {
+// needed returns the lease that the longest of all holds under g's wire owner needs, or 0 if there are none. When the
+// owner has nothing any more, these are detached ones, of both halves.
+func (c *Claim[G, H]) needed(g *Grant[G, H], now, renewal time.Duration) (d time.Duration) {
+	if c.has == nil && c.notes != nil {
+		d = max(c.notes.left-now, 0)
+	}
 	for half := range halves {
-		if part := c.part(half); part != nil && part.Wire == wire {
+		if part := c.part(half); part != nil && part.Wire == g.Wire {
 			d = max(d, part.most(now, renewal))
 		}
 	}
@@ -109,7 +116,7 @@ func (g *Grant[G, H]) most(now, renewal time.Duration) (d time.Duration) {
 // BeginTrim begins a trim of g's lease, and returns the lease to leave: as much as the longest hold under its wire
 // owner needs. 0: there is nothing to trim.
 func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (most time.Duration) {
-	if most = c.needed(g.Wire, now, renewal); most == 0 {
+	if most = c.needed(g, now, renewal); most == 0 {
 		return 0
 	}
 	n := c.note()

@@ -61,7 +61,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	r := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.HoldReply, proxy.First)
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
-	r.WaitMatched(t, n) // all of them were sent, though none has been answered
+	r.WaitMatched(t, n+1) // all of them, and what is around a detached one, were sent, though none has been answered
 	r.Wait(t, 1)
 	for _, h := range append(holds, nested, around) {
 		require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
@@ -69,7 +69,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	}
 	r.Release()
 	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
-	require.Equal(t, n, r.Matched())
+	require.Equal(t, n+1, r.Matched())
 	require.ElementsMatch(t, []string{"detached", "detached within"}, srv.Strs(t, "KEYS", "*"))
 }
 
@@ -374,4 +374,27 @@ func TestCloseEndsAConnectionThatTheClientHasForgotten(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 	kit.Await(t, "no connection", func() bool { return open.Load() == 0 })
+}
+
+// What is detached keeps the name for its own lease, and not for that of the hold around it, which Close releases.
+func TestCloseReleasesWhatIsAroundADetachedHold(t *testing.T) {
+	t.Parallel()
+	for _, fixed := range []time.Duration{0, time.Hour} {
+		for _, k := range kit.Kinds {
+			if !k.Reentrant || k.Several {
+				continue // nothing is nested
+			}
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 5 * time.Minute})
+			outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
+			require.NoError(t, kit.Lock(t, outer.Context(t.Context()), k.Make(s, "x", time.Minute)).Detach())
+			require.NoError(t, s.Close())
+			require.ErrorIs(t, outer.Err(), holdfast.ErrClosed)
+			for key, ttl := range srv.TTLs(t) {
+				require.Less(t, ttl, 2*time.Minute, "%s, %v: %s", k.Name, fixed, key)
+			}
+			require.Contains(t, srv.TTLs(t), "x", k.Name)
+			require.Greater(t, srv.TTLs(t)["x"], 30*time.Second, k.Name)
+		}
+	}
 }

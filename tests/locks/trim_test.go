@@ -187,3 +187,62 @@ func TestAnExtensionThatCrossesTheReleaseOfItsHold(t *testing.T) {
 		require.NoError(t, outer.Release())
 	}
 }
+
+// A detached hold keeps the name for its own lease, and not for the longer one of a hold around it that was released.
+func TestALongerLeaseGoesWithAHoldAroundADetachedOne(t *testing.T) {
+	for name, fixed := range map[string]time.Duration{"that was renewed": 0, "that was not": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+				if !k.Reentrant {
+					return // nothing is nested
+				}
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 5 * time.Minute})
+				outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
+				detached := kit.Lock(t, outer.Context(t.Context()), k.Make(s, "x", time.Minute))
+				require.NoError(t, detached.Detach())
+				require.NoError(t, outer.Release())
+				kit.Await(t, "the lease of the detached hold", func() bool { return longestTTL(t, srv) < 2*time.Minute })
+				require.Greater(t, longestTTL(t, srv), 30*time.Second)
+			})
+		})
+	}
+}
+
+// Of two detached halves, the one with the shorter lease does not end the other.
+func TestADetachedHalfKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	half := func(fixed time.Duration) *rwlock.RWMutex {
+		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
+	}
+	write := kit.Lock(t, t.Context(), half(0).Write())
+	ctx := write.Context(t.Context())
+	require.NoError(t, kit.Lock(t, ctx, half(2*time.Second).Write()).Detach())
+	require.NoError(t, kit.Lock(t, ctx, half(time.Hour).Read()).Detach())
+	require.NoError(t, write.Release())
+	_, err := rwlock.New(kit.Open(t, srv.Addr(), nil), "x", nil).Write().TryLockFor(t.Context(), 5*time.Second)
+	require.ErrorIs(t, err, holdfast.ErrBusy, "it is read for an hour")
+}
+
+// After a downgrade the lock stays locked for as long as the reading needs it, and no longer for as long as the writing
+// did.
+func TestTheLeaseOfTheWritingGoesWithIt(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	half := func(fixed time.Duration) *rwlock.RWMutex {
+		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
+	}
+	write := kit.Lock(t, t.Context(), half(10*time.Minute).Write())
+	ctx := write.Context(t.Context())
+	long := kit.Lock(t, ctx, half(time.Hour).Read())
+	read := kit.Lock(t, ctx, half(time.Minute).Read())
+	require.NoError(t, long.Release())
+	kit.Await(t, "the lease of the writing", func() bool { return longestTTL(t, srv) <= 10*time.Minute })
+	require.NoError(t, write.Release())
+	kit.Await(t, "the lease of the reading", func() bool { return longestTTL(t, srv) <= time.Minute+3*time.Second })
+	require.NoError(t, read.Err())
+	require.NoError(t, read.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
