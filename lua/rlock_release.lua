@@ -14,7 +14,8 @@
 -- ARGV[4]  channel  where those wait who are not in the line; in a cluster, of the lock's slot
 -- ARGV[5]  reach    "0": the server does not count those who listen at others; else "1"
 -- ARGV[6]  lease    ms, of a lock that the server refuses to free
--- ARGV[7]  waiter   of the owner, which is to be in the line no more; only where it may be
+-- ARGV[7]  waiter   of the owner, or another one of its session, which is to be in the line no more; only where it
+--                   may be
 --
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held

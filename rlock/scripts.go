@@ -92,8 +92,12 @@ func (p *protocol) acquire(w kind.Want, age string) *script.Call {
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
 	keys := p.keys()
-	return script.NewCall(releaseScript).Key(p.lock().Key()).Spare(keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
+	c := script.NewCall(releaseScript).Key(p.lock().Key()).Spare(keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
 		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting(), p.lock().Millis())
+	if r.Leave != "" {
+		c.Arg(lined{p}.waiter(r.Leave))
+	}
+	return c
 }
 
 func (p *protocol) Renewal() *script.Script { return kind.RenewScript }

@@ -47,7 +47,10 @@ type estate struct {
 }
 
 // GiveUp gives the place back.
-func (e *estate) GiveUp() { e.semaphore.leave(e.waiter, nil) }
+func (e *estate) GiveUp() (wire string) {
+	e.semaphore.leave(e.waiter, nil)
+	return e.waiter
+}
 
 // succeed takes over the place that an earlier call has left.
 func (t *taking) succeed() {

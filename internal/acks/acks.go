@@ -40,6 +40,7 @@ type Grant struct {
 	Watched  bool          // it is renewed: a server that does not have it is noticed, however long its lease
 	Kept     bool          // another hold is renewed, too, or was before this one
 
+	Of    Hold           // by which it is trusted now
 	Mutex sync.Locker    // guards Acked
 	Acked *time.Duration // until when a lease lasts that replicas have; 0: they have none
 
@@ -50,6 +51,7 @@ type Grant struct {
 // A Hold is one of a grant.
 type Hold interface {
 	Granted() Grant
+	Trust() time.Duration
 	Err() error
 }
 
@@ -99,18 +101,20 @@ func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration,
 	return nil
 }
 
-// Extended is Await of a hold whose lease a call has made longer, so that it may be trusted until then.
-func Extended[H Hold](ctx context.Context, s *session.Session, h H, until time.Duration, by Executed) error {
+// Extended is Await of a hold whose lease a call has made longer, so that believe may make it trusted until then.
+func Extended[H Hold](
+	ctx context.Context, s *session.Session, h H, until time.Duration, by Executed, believe func(),
+) error {
 	g := h.Granted()
-	if g.acked() >= until {
-		return nil
+	if g.acked() < until {
+		g.ends = by.ends()
+		if err := await(ctx, s, session.Forever, []Grant{g}); err != nil {
+			return err
+		}
 	}
-	g.ends = by.ends()
-	err := await(ctx, s, session.Forever, []Grant{g})
-	if err == nil {
-		g.acknowledged(until)
-	}
-	return err
+	believe()
+	g.acknowledged(until)
+	return nil
 }
 
 func (g *Grant) acked() time.Duration {
@@ -119,10 +123,13 @@ func (g *Grant) acked() time.Duration {
 	return *g.Acked
 }
 
+// acknowledged records what replicas have, unless an update of the lease has come in between: then they may have less.
 func (g *Grant) acknowledged(until time.Duration) {
 	g.Mutex.Lock()
 	defer g.Mutex.Unlock()
-	*g.Acked = max(*g.Acked, until)
+	if g.Of.Trust() >= until {
+		*g.Acked = max(*g.Acked, until)
+	}
 }
 
 func await(ctx context.Context, s *session.Session, limit time.Duration, grants []Grant) error {

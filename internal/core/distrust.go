@@ -31,9 +31,7 @@ func (h *Single) Distrust(until time.Duration) (before owner.Belief) {
 	defer g.claim.Unlock()
 	before = g.Distrust(&h.Hold, until)
 	h.resetTimer()
-	if h.ended.Load() == nil && !g.Watched() {
-		g.lock.keeper.dog.Rest(g, g.Rests()) // it looks earlier than it was to
-	}
+	g.lock.keeper.dog.Sooner(g, g.Rests()) // nothing else looks at what is not renewed, or not any more
 	return before
 }
 
@@ -42,7 +40,7 @@ func (h *Single) Distrust(until time.Duration) (before owner.Belief) {
 func (h *Single) TrustAgain(before owner.Belief, unsure, sent, until time.Duration) {
 	h.grant.claim.Lock()
 	trusted := h.Hold.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
-	if trusted {
+	if trusted && !h.lock.keeper.dog.Rests(h.grant) { // as in prolong
 		h.setFailure(nil)
 	}
 	h.grant.claim.Unlock()

@@ -80,11 +80,11 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 		k.dog.Add(g, 0) // MaxHold may have ended its renewals because of h
 	}
 	contexts = h.stop()
-	owned, handed := c.owner != nil, last && g.Passed()
-	c.Unlock()
-	if handed {
-		k.session.Lines().Ended(g.lock.Line())
+	owned := c.owner != nil
+	if last && g.Passed() {
+		g.Leaves(k.session.Lines().Ended(g.lock.Line()))
 	}
+	c.Unlock()
 	if owned {
 		c.unref(g.lock)
 	}

@@ -76,10 +76,11 @@ type estate struct {
 	hears bool
 }
 
-// GiveUp gives the place back.
-func (e *estate) GiveUp() {
-	var c claim
-	e.lock.owe(c.GiveUp(&e.Request, e.lock.Session().Now(), e.lock.memory()))
+// GiveUp gives the place up, and returns whose it is.
+func (e *estate) GiveUp() (wire string) {
+	wire = e.Wire
+	e.lock.owe(new(claim).GiveUp(&e.Request, e.lock.Session().Now(), e.lock.memory()))
+	return wire
 }
 
 // bequeath leaves the call's request at the server to the next call of the session, or gives it up.

@@ -116,7 +116,7 @@ func (h *Single) Granted() acks.Grant {
 	defer g.claim.Unlock()
 	return acks.Grant{
 		Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Trust: h.Trust(), Watched: h.watched(),
-		Mutex: g.claim, Acked: g.Acked(), Kept: g.Kept(),
+		Of: h, Mutex: g.claim, Acked: g.Acked(), Kept: g.Kept() && !l.keeper.dog.Rests(g),
 	}
 }
 
@@ -184,7 +184,7 @@ func (h *Single) prolong(sent, until time.Duration) {
 	c := h.grant.claim
 	c.Lock()
 	trusted := h.Believe(h.lock.Session().Now(), sent, until)
-	if trusted {
+	if trusted && !h.lock.keeper.dog.Rests(h.grant) { // else it still says why nobody renews it
 		h.setFailure(nil)
 	}
 	c.Unlock()
@@ -397,11 +397,11 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	case n >= 1:
 		g.lasts(d)
 		until := lease.Trust(sent, d)
-		if s.Config().Acks != nil {
-			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Length: d})
-		}
-		if err == nil {
-			h.prolong(sent, until)
+		believe := func() { h.prolong(sent, until) }
+		if s.Config().Acks == nil {
+			believe()
+		} else {
+			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Length: d}, believe)
 		}
 		g.sweep()
 	default:

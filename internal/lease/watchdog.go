@@ -119,6 +119,15 @@ func (w *Watchdog[R]) Rest(r R, then time.Duration) {
 	w.set(r, resting, then)
 }
 
+// Sooner looks at r then, if it rests and is not looked at before.
+func (w *Watchdog[R]) Sooner(r R, then time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := r.entry(); e.state == resting && e.place > 0 {
+		w.set(r, resting, min(then, w.groupOf(r).entries[e.place-1].due))
+	}
+}
+
 // lookAt looks at r, which rests or rested just now, and will do so again.
 func (w *Watchdog[R]) lookAt(r R) {
 	again := w.look(r)
@@ -135,6 +144,13 @@ func (w *Watchdog[R]) Remove(r R) {
 	defer w.mu.Unlock()
 	w.takeOut(r)
 	r.entry().state = resting
+}
+
+// Rests reports whether r is known, but not renewed.
+func (w *Watchdog[R]) Rests(r R) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.entry().state == resting
 }
 
 // takeOut takes r out of its group.

@@ -35,6 +35,7 @@ type rare[H any] struct {
 	acked      time.Duration // until when a lease lasts that replicas have; 0: they have none
 	correcting bool          // a duty that the server refused is tried again from time to time
 	guarding   int           // how many calls may still be executed that the wire owner guards
+	leaves     string        // the wire owner of a place in the line that is given up with it; "": of none
 	move[H]
 }
 
@@ -121,6 +122,14 @@ func (c *Claim[G, H]) Pass(g *Grant[G, H], heir *Hold[H]) {
 func (g *Grant[G, H]) Together(names int) {
 	if names > 1 {
 		g.marks |= together
+	}
+}
+
+// Leaves records that a wire owner's place in the line is given up, which its session had for the next one of its
+// calls. The last release is to leave it, too: else it would hand the lock to nobody.
+func (g *Grant[G, H]) Leaves(wire string) {
+	if wire != "" {
+		g.setRare().leaves = wire
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type Remaining struct {
 	Owner string
 	Count int
+	Leave string // the wire owner of a place in the line that the last release is to give up, see [Grant.Leaves]
 	// The lease that these need if the owner has detached ones alone, of both halves; else 0.
 	Detached time.Duration
 	// Of a shared lock besides, whose holds are numbered on the server:
@@ -55,7 +56,7 @@ func (c *Claim[G, H]) Remaining(g *Grant[G, H], now time.Duration) Remaining {
 		later.setCopies(max(later.besides().copies, g.besides().copies)) // whose release is to see to them
 		g = later
 	}
-	r := Remaining{Owner: g.Wire, Count: g.Count(now)}
+	r := Remaining{Owner: g.Wire, Count: g.Count(now), Leave: g.besides().leaves}
 	if g.half == Shared {
 		r.Ceiling = c.ceiling(g)
 		r.Lease = g.needs(now)

@@ -79,17 +79,19 @@ func (ls *Lines) heir(name Name) *Place {
 	return nil
 }
 
-// Ended says that the session does not have the name any more that was handed over.
-func (ls *Lines) Ended(name Name) {
+// Ended says that the session does not have the name any more that was handed over. It returns the wire owner of a
+// place on the server that was left to the next call, and is given up because there is none; "" if there is no such
+// place.
+func (ls *Lines) Ended(name Name) (wire string) {
 	ls.mu.Lock()
 	l := ls.lines[name]
 	if l == nil {
 		ls.mu.Unlock()
-		return
+		return ""
 	}
 	l.taken = 0
 	orphan, stop := l.orphan(), ls.tidy(l)
 	ls.mu.Unlock()
 	stop()
-	giveUp(orphan)
+	return giveUp(orphan)
 }

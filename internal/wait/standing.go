@@ -23,8 +23,8 @@ const (
 
 // An Estate is a place in a line on the server that one call leaves to the next of its session.
 type Estate interface {
-	// GiveUp gives the place up that nobody has taken.
-	GiveUp()
+	// GiveUp gives the place up that nobody has taken, and returns whose it is.
+	GiveUp() (wire string)
 }
 
 type estate struct {
@@ -262,10 +262,11 @@ func (l *line) orphan() (e *estate) {
 	return e
 }
 
-func giveUp(e *estate) {
+func giveUp(e *estate) (wire string) {
 	if e != nil {
-		e.GiveUp()
+		wire = e.GiveUp()
 	}
+	return wire
 }
 
 // posted reports whether the head stands in a line on the server. The mutex of the lines is held.

@@ -31,7 +31,10 @@ var (
 // An estate counts how often it was given up.
 type estate struct{ givenUp int }
 
-func (e *estate) GiveUp() { e.givenUp++ }
+func (e *estate) GiveUp() string {
+	e.givenUp++
+	return ""
+}
 
 func TestAPlaceThatStandsListensOnItsSessionsChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

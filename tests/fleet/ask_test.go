@@ -212,3 +212,22 @@ func TestANoteExpires(t *testing.T) {
 	require.Greater(t, time.Duration(srv.Int(t, "PTTL", "holdfast_asked:{orders}"))*time.Millisecond, 30*time.Second)
 	require.NoError(t, hold.Release())
 }
+
+// A hold under a token that was used before is not asked by what the former hold was asked.
+func TestATokenThatIsUsedAgainIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	l := setlock.New(s, kit.Orders, &setlock.Options{Token: "mine"})
+	hold := kit.Lock(t, t.Context(), l)
+	requireAsked(t, l, 1)
+	require.NoError(t, hold.Release())
+	next := kit.Lock(t, t.Context(), l)
+	before := srv.CommandStats(t)["hget"]
+	asked := next.Asked()
+	kit.Await(t, "a look", func() bool { return srv.CommandStats(t)["hget"] > before })
+	require.Never(t, func() bool { return closed(asked) }, 200*time.Millisecond, 10*time.Millisecond)
+	requireAsked(t, l, 1)
+	kit.Within(t, kit.LongestWait, asked, "to be asked")
+	require.NoError(t, next.Release())
+}

@@ -477,6 +477,23 @@ func TestALeaseThatWasMadeShorterIsAcknowledgedAnew(t *testing.T) {
 			replica.Pause()
 			return h.Extend(t.Context(), 5*time.Minute)
 		},
+		"an update during Extend, and Extend": func(
+			t *testing.T, s *holdfast.Session, master, replica *redistest.Server,
+		) error {
+			e := kit.NewExports(t, s, 1, 10*time.Minute)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			replica.Pause()
+			extended := make(chan error, 1)
+			go func() { extended <- h.Extend(t.Context(), 20*time.Minute) }()
+			awaitBlocked(t, master, 1)
+			require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 20*time.Second))
+			replica.Resume()
+			require.Error(t, kit.Within(t, acksPatience, extended, "the first Extend"))
+			require.Less(t, time.Until(h.Deadline()), time.Minute)
+			replica.Pause()
+			return h.Extend(t.Context(), 5*time.Minute)
+		},
 		"a trim, and a nested hold": func(t *testing.T, s *holdfast.Session, master, replica *redistest.Server) error {
 			outer := afterTrim(t, s, master)
 			replica.Pause()

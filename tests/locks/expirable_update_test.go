@@ -263,3 +263,20 @@ func TestAShorterLeaseOfAnotherValueMayComeLate(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, time.Until(h.Deadline()), left)
 }
+
+// So is who makes the lease of a permit shorter that is not renewed any more, because of MaxHold.
+func TestTheEndOfALeaseThatWasMadeShorterIsToldAfterTheLongestTime(t *testing.T) {
+	t.Parallel()
+	const most = 3 * time.Second
+	o := &lookout{}
+	opts := &holdfast.Options{Lease: most, MaxHold: most, Observer: o.observer()}
+	e := kit.NewExports(t, kit.Open(t, redistest.Start(t).Addr(), opts), 1, 0)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	kit.Await(t, "no renewal", func() bool { return time.Until(h.Deadline()) < most/2 })
+	before := h.Deadline()
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	kit.SleepUntil(before.Add(most / 3)) // the session has looked at it
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), time.Second))
+	kit.AwaitFor(t, kit.LongestWait, "word of its end", func() bool { return o.sum("ended lost") == 1 })
+}

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -308,5 +309,25 @@ func TestAHoldThatIsLostWhileItIsHandedOver(t *testing.T) {
 	require.NotEqual(t, h.ID(), heir.ID())
 	require.NoError(t, heir.Release())
 	require.NoError(t, kit.Granted(t, kit.Told, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
+	r.empty()
+}
+
+// A call that got the lock inside its session leaves its place on the server to the next one. If there is none, its
+// release must not hand the lock to that place: nobody waits there.
+func TestAReleaseDoesNotGrantToAPlaceThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	r := newRelayAt(t, srv, p.Addr(), 30*time.Second)
+	h := r.lock()
+	heir := r.handOver(h, r.settled(t.Context()))
+	back := kit.ScriptNamed("rlock_release")
+	later := p.On(func(command []string) bool { return back(command) && !slices.Contains(command, heir.ID()) },
+		proxy.Answer(kit.LoadingReply), proxy.EveryTime) // the place is given up as well, but that comes later
+	require.NoError(t, heir.Release())
+	require.Empty(t, r.counts(), "the lock has been given back, and nobody wants it")
+	got, err := r.l.TryLock(t.Context())
+	require.NoError(t, err)
+	later.Remove()
+	require.NoError(t, got.Release())
 	r.empty()
 }

@@ -90,3 +90,32 @@ func TestANestedHoldOutlivesOneOfTheLongestTime(t *testing.T) {
 		})
 	}
 }
+
+// Nobody renews the lease that replicas have of a hold of the longest time, so a hold that is nested in it is
+// acknowledged again.
+func TestAHoldNestedInOneOfTheLongestTimeIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	const most = kit.Lease
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	defer replica.Resume()
+	opts := &holdfast.Options{Lease: most, MaxHold: most, Acks: 1, AcksTimeout: most / 4}
+	l := rlock.New(kit.Open(t, master.Addr(), opts), kit.Orders, nil)
+	outer := kit.Lock(t, t.Context(), l)
+	kit.Await(t, "no renewal", func() bool { return time.Until(outer.Deadline()) < most/2 })
+	replica.Pause()
+	_, err := l.TryLock(outer.Context(t.Context()))
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+}
+
+// A hold that is renewed no more and is then extended ends with that lease, and says why nobody has renewed it.
+func TestAnExtendedHoldOfTheLongestTimeSaysWhyItEnds(t *testing.T) {
+	t.Parallel()
+	const most = 3 * time.Second
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
+	h := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, nil))
+	kit.Await(t, "no renewal", func() bool { return time.Until(h.Deadline()) < most/2 })
+	require.NoError(t, h.Extend(t.Context(), most))
+	kit.Await(t, "its end", func() bool { return h.Err() != nil })
+	require.ErrorContains(t, h.Err(), "held for longer than Options.MaxHold")
+}
