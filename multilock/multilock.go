@@ -94,7 +94,7 @@ func (m *MultiLock) together() *several.Batch {
 	var locks []*core.Lock
 	for _, l := range m.members {
 		lock := core.LockOf(l)
-		if lock == nil {
+		if lock == nil || !plain(l) {
 			return nil
 		}
 		locks = append(locks, lock)
@@ -261,6 +261,9 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 			got[i], err = tryUntil(t.ctx, l, soon)
 		default: // all that are held come before it, for everybody
 			got[i], err = lockUntil(t.ctx, l, soon)
+		}
+		if errors.Is(err, holdfast.ErrDeadlock) { // not any more, when it has let go of what it has
+			err = holdfast.ErrBusy
 		}
 		if err != nil {
 			return i, err

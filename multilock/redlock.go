@@ -48,7 +48,8 @@ type RedLockOptions struct {
 //
 // If the members are locks of package rlock, the RedLock re-enters, like Redisson's. If they are locks of package
 // setlock without a Token, it is the lock of redsync. As a rule they all have the same name. All clients should use the
-// same lease.
+// same lease. If a type of the program embeds such a lock, that lock is the member, and methods that hide its own are
+// not called.
 //
 // NewRedLock sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to Redisson's
 // getRedLock(), which neither counts the time that the requests take nor knows of restarts.
@@ -147,7 +148,7 @@ func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // it. Otherwise, if any server does not answer, it blocks for [RedLockOptions.ServerTimeout], and for as long again to
 // give back what was granted. It does not wait for a server that was silent before if somebody has the lock on one of
 // the others. [holdfast.ErrBusy] says that somebody has the lock on some of them, or is asking at the same moment. Any
-// other error lists what each server said. It matches [holdfast.ErrUnknown] if the outcome of a call is not known;
+// other error lists what servers said. It matches [holdfast.ErrUnknown] if the outcome of a call is not known;
 // whatever that call takes is given back. It corresponds to tryLock().
 func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := r.quorum.Lock(ctx, "try lock", 0)

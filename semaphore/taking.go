@@ -153,8 +153,8 @@ func (t *taking) send(ctx context.Context, waiter string) error {
 	return reply.Unexpected()
 }
 
-// giveBack gives back permits that nobody waits for any more.
+// giveBack gives back permits that nobody waits for any more, unless the semaphore has gone, and they with it.
 func (t *taking) giveBack() {
 	p := t.semaphore
-	p.object.Return(session.Gift{Call: func() *script.Call { return p.add(t.n, create) }, Read: p.object.Given})
+	p.object.Return(session.Gift{Call: func() *script.Call { return p.add(t.n, keep) }, Read: p.object.Given})
 }

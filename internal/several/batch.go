@@ -91,7 +91,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	if errors.Is(err, ErrApart) {
 		return nil, ErrApart
 	}
-	return nil, b.Fail(operation, b.whose(ctx, c.Explain(ctx, err)))
+	return nil, b.Fail(operation, b.whose(ctx, over, c.Explain(ctx, err)))
 }
 
 // acknowledged waits for replicas, if the session asks them.
@@ -102,9 +102,11 @@ func (c *batchCall) acknowledged(ctx context.Context, over time.Duration) error 
 	return acks.Await(ctx, c.Session(), over, c.holds, acks.Executed{})
 }
 
-// whose returns a refusal of the call with the lock whose name belongs to another kind, if there is one.
-func (b *Batch) whose(ctx context.Context, err error) error {
+// whose returns a refusal of the call with the lock whose name belongs to another kind, if that is found out in time.
+func (b *Batch) whose(ctx context.Context, over time.Duration, err error) error {
 	if script.Mismatched(err) {
+		ctx, cancel := context.WithTimeout(ctx, min(time.Second, max(over-b.Session().Now(), session.Grace/5)))
+		defer cancel()
 		for _, l := range b.locks {
 			if of := l.FailIn(ctx, "lock", err); errors.Is(of, session.ErrWrongKind) {
 				return of

@@ -4,6 +4,7 @@ package several
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -226,7 +227,7 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 		g.mu.Unlock()
 		switch {
 		case observed == nil:
-		case why == releasedEnd || why == detachedEnd:
+		case errors.Is(why.err, session.ErrNotHeld) && !errors.Is(why.err, session.ErrLost): // or a member was handed over
 			observed(held, nil)
 		default:
 			observed(held, why.err)

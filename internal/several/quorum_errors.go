@@ -49,6 +49,8 @@ func (q *Quorum) tooFew(errs []error) error {
 	switch {
 	case own >= q.need():
 		return session.ErrAlreadyHeld
+	case len(final) > len(errs)-q.need() && class == script.Unknown: // another server may have granted it
+		return session.Unknown(final)
 	case len(final) > len(errs)-q.need():
 		return final
 	case busy > 0 && granted+busy >= q.need():

@@ -490,3 +490,24 @@ func TestAHoldThatIsAskedForIsAskedForInItsNewSession(t *testing.T) {
 	kit.Within(t, kit.LongestWait, next.Asked(), "the question")
 	require.NoError(t, next.Release())
 }
+
+// A multilock whose member is handed to another session, by a hold that is nested in it, ends, and that is no loss.
+func TestAMultiLockEndsWithAMemberThatIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	ends := make(chan holdfast.Ended, 1)
+	a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Observer: &holdfast.Observer{
+		Hold: func(_ context.Context, of holdfast.Subject) func(holdfast.Ended) {
+			if of.Kind != "multilock" {
+				return nil
+			}
+			return func(ended holdfast.Ended) { ends <- ended }
+		},
+	}}), kit.Open(t, srv.Addr(), nil)
+	x := fairlock.New(a, "x", nil)
+	both := kit.Lock(t, t.Context(), multilock.New(x, fairlock.New(a, "y", nil)))
+	next := handTo(t, t.Context(), kit.Lock(t, both.Context(t.Context()), x), b)
+	require.ErrorIs(t, both.Err(), holdfast.ErrNotHeld)
+	require.NoError(t, kit.Within(t, kit.LongestWait, ends, "its end").Err)
+	require.NoError(t, next.Release())
+}

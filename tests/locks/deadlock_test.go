@@ -307,3 +307,25 @@ func TestADeadlockIsBrokenWhileAPlaceIsLost(t *testing.T) {
 	require.NoError(t, kit.Granted(t, kit.LongestWait, older, "plain").Release())
 	require.NoError(t, hasF.Release())
 }
+
+// A multilock lets go of what it has before long, so whoever waits for that is no reason for it to fail.
+func TestAMultiLockGivesWayInADeadlock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.OpenKnown(t, kit.ClientOption(srv.Addr()), &holdfast.Options{Lease: kit.Lease, BreakDeadlocks: true})
+	a, b := fairlock.New(s, "a", nil), fairlock.New(s, "b", nil)
+	waiting := func(n int64) {
+		kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{a}") == n })
+	}
+	before := kit.Lock(t, t.Context(), a)
+	other := kit.Lock(t, t.Context(), b)
+	both := kit.GoLock(t.Context(), multilock.New(a, b).Lock)
+	waiting(1)
+	crossing := kit.GoLock(other.Context(t.Context()), a.Lock)
+	waiting(2)
+	kit.SleepUntil(time.Now().Add(5 * time.Second)) // for as long it is then patient
+	require.NoError(t, before.Release())
+	require.NoError(t, kit.Granted(t, 20*time.Second, crossing, "the call that waits for the multilock").Release())
+	require.NoError(t, other.Release())
+	require.NoError(t, kit.Granted(t, 20*time.Second, both, "the multilock").Release())
+}

@@ -82,6 +82,43 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 	})
 }
 
+// A permit that nobody waits for any more goes with the semaphore from which it was taken, and makes no new one.
+func TestAPermitThatComesBackTooLateMakesNoSemaphore(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(p *semaphore.Semaphore, ctx context.Context) (bool, error){
+		"deleted": (*semaphore.Semaphore).Delete,
+		"expired": func(p *semaphore.Semaphore, ctx context.Context) (bool, error) {
+			return p.Expire(ctx, time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
+			require.NoError(t, p.Acquire(t.Context(), 1)) // now the scripts and the server's clock are known
+			require.NoError(t, p.Release(t.Context(), 1))
+			attempt := proxied.On(kit.ScriptNamed("semaphore_acquire"), proxy.HoldReply, proxy.First)
+			back := proxied.On(kit.ScriptNamed("semaphore_add"), proxy.Pass, proxy.First)
+			ctx, cancel := context.WithCancel(t.Context())
+			got := goAcquire(ctx, p, 1)
+			attempt.Wait(t, 1)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end"), context.Canceled)
+			was, err := end(semaphore.New(kit.Open(t, srv.Addr(), nil), "pool"), t.Context())
+			require.NoError(t, err)
+			require.True(t, was)
+			kit.Await(t, "its end", func() bool { return srv.Int(t, "EXISTS", "pool") == 0 })
+			attempt.Release()
+			back.WaitAnswered(t, 1)
+			require.Zero(t, srv.Int(t, "EXISTS", "pool"))
+			made, err := p.TrySetPermits(t.Context(), 5)
+			require.NoError(t, err)
+			require.True(t, made, "there is another one already")
+		})
+	}
+}
+
 // The error of an attempt without a reply differs from others, and what the attempt takes comes back.
 func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 	t.Parallel()

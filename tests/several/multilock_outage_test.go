@@ -157,6 +157,30 @@ func TestAMultiLockWaitsOutALongOutage(t *testing.T) {
 	require.NoError(t, kit.Granted(t, 20*time.Second, got, "both").Release())
 }
 
+// It takes no longer to find out whose name is of another kind if there are many locks.
+func TestAMultiLockOfManyDoesNotAskForLongOfWhatKindTheyAre(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	var locks []holdfast.Locker
+	for _, name := range "abcdefgh" {
+		locks = append(locks, rlock.New(s, string(name), nil))
+	}
+	m := multilock.New(locks...)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	srv.Do(t, "SET", "h", "text")
+	silent := p.On(kit.ScriptNamed("name_kind"), proxy.HoldReply, proxy.EveryTime)
+	took := kit.Stopwatch()
+	_, err := m.TryLockFor(t.Context(), 300*time.Millisecond)
+	require.Less(t, took(), 2*time.Second) // a second for each of them would be eight
+	require.ErrorContains(t, err, "WRONGTYPE")
+	silent.Remove()
+	silent.Release()
+	_, err = m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrWrongKind)
+	require.ErrorContains(t, err, `rlock "h"`)
+}
+
 // Members are taken in the order in which the server knows them, which is the same for everybody.
 func TestAMultiLockFollowsMappedNames(t *testing.T) {
 	t.Parallel()
@@ -212,6 +236,21 @@ func TestAMultiLockWhoseFirstLeaseIsOver(t *testing.T) {
 
 // A wrapped lock is a program's own kind of lock, which has what a Locker must have.
 type wrapped struct{ holdfast.Locker }
+
+// A reluctant lock is an rlock that nobody can take: a program's own type, which hides a method of the lock inside.
+type reluctant struct{ *rlock.Mutex }
+
+func (reluctant) TryLock(context.Context) (*holdfast.Hold, error) { return nil, holdfast.ErrBusy }
+
+// What one command takes is not taken behind the back of such a type.
+func TestAMultiLockCallsTheMethodsOfItsMembers(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, kit.StartServers(t, 1)[0].Addr(), nil)
+	for _, l := range []holdfast.Locker{reluctant{rlock.New(s, "b", nil)}, &reluctant{rlock.New(s, "b", nil)}} {
+		_, err := multilock.New(rlock.New(s, "a", nil), l).TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}
+}
 
 // A server that does not answer is no other holder, whoever has made the lock.
 func TestAMultiLockOfAnotherKindOfLockDoesNotCallASilentServerBusy(t *testing.T) {

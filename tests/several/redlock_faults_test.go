@@ -78,6 +78,24 @@ func TestAWaiterOfARedLockWithAnOwnerAsksNowAndThen(t *testing.T) {
 	f.Heal()
 }
 
+// That most servers refuse does not hide that it is not known what another one has done.
+func TestARedLockThatMostRefuseTellsOfASilentServer(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 5)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient)
+	require.NoError(t, f.Everywhere(l.Lock).Release())
+	f.Empty()
+	for _, srv := range f.Servers[:3] {
+		srv.Do(t, "SET", kit.Orders, "text")
+	}
+	silent := f.Proxies[4].On(kit.AnyScript, proxy.HoldReply, proxy.EveryTime)
+	_, err := l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrWrongKind)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	silent.Remove()
+	silent.Release()
+}
+
 // One of a RedLock's sessions may be closed, even while somebody waits.
 func TestAWaiterOfARedLockOutlivesOneOfItsSessions(t *testing.T) {
 	t.Parallel()
