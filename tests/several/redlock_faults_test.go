@@ -389,6 +389,31 @@ func TestARedLockDoesNotTakeServersForSilentThatItHasNotAsked(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
+// Nor does such a call say that a server answers again that is silent.
+func TestARedLockStillTakesAServerForSilentThatItHasNotAsked(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	near := f.Near(&holdfast.Options{Lease: 30 * time.Second})
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
+	plain := kit.RedLock(near, "plain", kit.PlainMember, kit.Patient)
+	h := f.Everywhere(plain.Lock)
+	f.Servers[0].Do(t, "HSET", kit.Orders, "gone:1", "1")
+	heal := kit.Silent.Begin(f, 2)
+	kit.Await(t, "a call that does not wait for the silent server", func() bool {
+		took := kit.Stopwatch()
+		_, err := l.TryLock(t.Context())
+		return errors.Is(err, holdfast.ErrBusy) && took() < kit.Patient.ServerTimeout/2
+	})
+	_, err := plain.TryLock(h.Context(t.Context()))
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+	took := kit.Stopwatch()
+	_, err = l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.Less(t, took(), kit.Patient.ServerTimeout/2)
+	heal()
+	require.NoError(t, h.Release())
+}
+
 // A nested attempt that fails because one server is silent, while another has forgotten the lock, does not say that the
 // outer hold is lost: it is held.
 func TestANestedAttemptDoesNotCallARedLockLostThatIsHeld(t *testing.T) {
