@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 		".", "internal/adopt", "internal/core", "internal/kind", "internal/lease", "internal/owner", "internal/script",
 		"internal/session", "internal/wait", "internal/wire",
 	},
-	"multilock": {".", "internal/core", "internal/several", "internal/session"},
+	"multilock": {".", "internal/core", "internal/several", "internal/session", "rlock"},
 	"rwlock": {
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
 		"internal/wait", "internal/wire",

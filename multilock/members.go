@@ -26,14 +26,6 @@ func isNil(l holdfast.Locker) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// plain reports whether a lock is of a type that is nothing but a Mutex. One that embeds another such type may have
-// methods of its own to take it.
-func plain(l holdfast.Locker) bool {
-	t := reflect.TypeOf(l)
-	return t.Kind() == reflect.Pointer && t.Elem().NumField() == 1 &&
-		t.Elem().Field(0).Type == reflect.TypeFor[holdfast.Mutex]()
-}
-
 // mistake is what is wrong with a lock's name or options, as far as can be seen here.
 func mistake(l holdfast.Locker) (err error) {
 	if r, ok := l.(*RedLock); ok {

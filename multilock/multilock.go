@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/several"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // patience bounds the wait for locks while others are held, because somebody else may want those and not these. A call
@@ -93,11 +94,11 @@ func New(locks ...holdfast.Locker) *MultiLock {
 func (m *MultiLock) together() *several.Batch {
 	var locks []*core.Lock
 	for _, l := range m.members {
-		lock := core.LockOf(l)
-		if lock == nil || !plain(l) {
+		lock, ok := l.(*rlock.Mutex) // another type that has one inside may have methods of its own to take it
+		if !ok || isNil(l) {
 			return nil
 		}
-		locks = append(locks, lock)
+		locks = append(locks, core.LockOf(lock))
 	}
 	return several.NewBatch(m.label(), locks)
 }

@@ -183,8 +183,10 @@ func move(
 	if to.Config().CloseClient == nil { // nobody knows when its client gives a silent connection up
 		within = p.bounded()
 	}
-	if l.Wires.Ownerless { // so anybody may release it
+	owed := false
+	if l.Wires.Ownerless { // so anybody may release it, by its id
 		arrived = arrivals.expect(h.Granted().Wire)
+		owed = core.DebtsOf(to).Owes(h.Granted().Wire) // what is paid after the renewal is forgotten then
 	}
 	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) (err error) {
 		sent = to.Now()
@@ -204,8 +206,8 @@ func move(
 	if err == nil && l.Wires.Ownerless { // the other session may have made a permit's lease shorter
 		before := heir.Distrust(lease.Trust(sent, lasts))
 		heir.TrustAgain(before, before.Unsure, 0, 0)
-		if wire := heir.Granted().Wire; core.DebtsOf(to).Owes(wire) { // or it gives that back, by its id
-			l.GrantedTo([]string{wire}).Doubt()
+		if owed {
+			l.GrantedTo([]string{heir.Granted().Wire}).Doubt()
 		}
 	}
 	if arrivals.forced.Load() != forced {

@@ -24,7 +24,8 @@ type Claim[G, H any] struct {
 type notes[G, H any] struct {
 	beside *Grant[G, H]
 	asked  []time.Duration // leases that are asked for by calls that take no turns
-	left   time.Duration   // detached holds that are no part of it any more last until then
+	left   time.Duration   // detached holds under leftOf that are no part of it any more last until then
+	leftOf string
 	trimming
 	numbers
 }
@@ -145,7 +146,11 @@ func (c *Claim[G, H]) forget(g *Grant[G, H]) {
 // leave takes a grant out whose holds have all ended here.
 func (c *Claim[G, H]) leave(g *Grant[G, H]) {
 	for h := g.besides().detached; h != nil; h = h.next {
-		c.note().left = max(c.note().left, h.forgotten())
+		n := c.note()
+		if n.leftOf != g.Wire {
+			n.left, n.leftOf = 0, g.Wire
+		}
+		n.left = max(n.left, h.forgotten())
 	}
 	c.setPart(g.half, nil)
 }

@@ -86,7 +86,7 @@ func (c *Claim[G, H]) Slackens(g *Grant[G, H], lasts, now, renewal time.Duration
 // needed returns the lease that the longest of all holds under g's wire owner needs, or 0 if there are none. When the
 // owner has nothing any more, these are detached ones, of both halves.
 func (c *Claim[G, H]) needed(g *Grant[G, H], now, renewal time.Duration) (d time.Duration) {
-	if c.has == nil && c.notes != nil {
+	if c.has == nil && c.notes != nil && c.notes.leftOf == g.Wire {
 		d = max(c.notes.left-now, 0)
 	}
 	for half := range halves {

@@ -111,7 +111,7 @@ func TestAHoldNestedInOneOfTheLongestTimeIsAcknowledged(t *testing.T) {
 // A hold that is renewed no more and is then extended ends with that lease, and says why nobody has renewed it.
 func TestAnExtendedHoldOfTheLongestTimeSaysWhyItEnds(t *testing.T) {
 	t.Parallel()
-	const most = 3 * time.Second
+	const most = 6 * time.Second
 	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
 	h := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, nil))
 	kit.Await(t, "no renewal", func() bool { return time.Until(h.Deadline()) < most/2 })

@@ -237,16 +237,23 @@ func TestAMultiLockWhoseFirstLeaseIsOver(t *testing.T) {
 // A wrapped lock is a program's own kind of lock, which has what a Locker must have.
 type wrapped struct{ holdfast.Locker }
 
-// A reluctant lock is an rlock that nobody can take: a program's own type, which hides a method of the lock inside.
-type reluctant struct{ *rlock.Mutex }
+// Reluctant locks are rlocks that nobody can take: a program's own types, which hide a method of the lock inside.
+type (
+	reluctant     struct{ *rlock.Mutex }
+	alsoReluctant struct{ holdfast.Mutex }
+)
 
 func (reluctant) TryLock(context.Context) (*holdfast.Hold, error) { return nil, holdfast.ErrBusy }
+
+func (*alsoReluctant) TryLock(context.Context) (*holdfast.Hold, error) { return nil, holdfast.ErrBusy }
 
 // What one command takes is not taken behind the back of such a type.
 func TestAMultiLockCallsTheMethodsOfItsMembers(t *testing.T) {
 	t.Parallel()
 	s := kit.Open(t, kit.StartServers(t, 1)[0].Addr(), nil)
-	for _, l := range []holdfast.Locker{reluctant{rlock.New(s, "b", nil)}, &reluctant{rlock.New(s, "b", nil)}} {
+	for _, l := range []holdfast.Locker{
+		reluctant{rlock.New(s, "b", nil)}, &reluctant{rlock.New(s, "b", nil)}, (*alsoReluctant)(rlock.New(s, "b", nil)),
+	} {
 		_, err := multilock.New(rlock.New(s, "a", nil), l).TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 	}
