@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -346,4 +347,51 @@ func TestAHandedPermitKnowsOfAnEarlierCallThatMayComeLate(t *testing.T) {
 			return err == nil && free == 1
 		})
 	})
+}
+
+// The session gives a permit back that it is handed, and has the answer before the hold is there.
+func TestAPermitThatGoesBackWhileItIsHandedOverIsLost(t *testing.T) {
+	t.Parallel()
+	const n = 50 // one race each
+	m := newPermitMidway(t, false, n, time.Hour)
+	holds, err := m.ours.AcquireN(t.Context(), n)
+	require.NoError(t, err)
+	release := kit.ScriptOf(kit.KindOf("semaphore expirable"), "release")
+	later := m.proxy.On(release, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	ended := make(chan error, n)
+	for _, h := range holds {
+		go func() { ended <- m.e.Release(t.Context(), h.ID()) }()
+	}
+	for range n {
+		require.ErrorIs(t, kit.Within(t, kit.LongestWait, ended, "a release"), holdfast.ErrUnknown)
+	}
+	answer := m.on("renew", proxy.HoldReply)
+	heirs := make(chan *holdfast.Hold, n)
+	for _, h := range holds {
+		go func() {
+			heir, err := h.HandTo(context.Background(), m.to)
+			if err != nil { // it asked too late
+				heir = h
+			}
+			heirs <- heir
+		}()
+	}
+	answer.WaitMatched(t, n)
+	answer.Wait(t, 1)
+	later.Remove()
+	free := semaphore.NewExpirable(m.from, "exports", nil)
+	kit.Await(t, "the permits back", func() bool {
+		got, err := free.AvailablePermits(t.Context())
+		return err == nil && got == n
+	})
+	answer.Release()
+	moved := 0
+	for range n {
+		heir := kit.Within(t, kit.LongestWait, heirs, "a hand-over")
+		if !slices.Contains(holds, heir) {
+			moved++
+			require.ErrorIs(t, heir.Err(), holdfast.ErrLost)
+		}
+	}
+	require.NotZero(t, moved)
 }
