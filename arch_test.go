@@ -86,7 +86,7 @@ var mayImport = map[string][]string{
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
 		"internal/wait", "internal/wire",
 	},
-	"once": {".", "rlock"},
+	"once": {".", "internal/session", "rlock"},
 	"leader": {
 		".", "fairlock", "internal/presence", "internal/refusal", "internal/script", "internal/session", "internal/wait",
 		"internal/wire",

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -164,29 +165,25 @@ func (r *run) finish() {
 	defer cancel()
 	if r.leave(ctx, left) != nil {
 		r.kept = true
-		id := r.job.id()
-		kept.Store(id, r.hold)
+		jobs, name := keptBy(r.job.session), r.job.Name()
+		jobs.Store(name, r.hold)
 		time.AfterFunc(time.Until(r.over), func() {
-			kept.CompareAndDelete(id, r.hold)
+			jobs.CompareAndDelete(name, r.hold)
 			_ = r.hold.Release()
 		})
 	}
 }
 
-// kept has the holds by which sessions keep jobs for the rest of the interval, by their ids.
-var kept sync.Map
+// keptJobs are the holds by which a session keeps jobs for the rest of the interval, by the jobs' names.
+type keptJobs struct{ sync.Map }
 
-// An id is what all values of one job of a session have in common.
-type id struct {
-	session *holdfast.Session
-	name    string
+func keptBy(s *holdfast.Session) *keptJobs {
+	return session.Attached((*session.Session)(s), func(*session.Session) *keptJobs { return new(keptJobs) })
 }
-
-func (j *Job) id() id { return id{j.session, j.Name()} }
 
 // kept is the hold by which the session keeps the job; nil if it does not.
 func (j *Job) kept() *holdfast.Hold {
-	hold, _ := kept.Load(j.id())
+	hold, _ := keptBy(j.session).Load(j.Name())
 	if hold, _ := hold.(*holdfast.Hold); hold != nil && hold.Err() == nil {
 		return hold
 	}

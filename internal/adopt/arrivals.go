@@ -58,8 +58,8 @@ func (a *Arrivals) Then(wires []string, until time.Duration, do Then) {
 			one.then = append(one.then, do)
 		}
 	}
-	a.forget()
 	a.doubts = append(a.doubts, doubt{wires, until, do})
+	a.forget()
 }
 
 // forget forgets the calls that cannot be executed any more.

@@ -92,9 +92,7 @@ func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)
-	half := func(fixed time.Duration) *rwlock.RWMutex {
-		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
-	}
+	half := halvesOf(s)
 	write := kit.Lock(t, t.Context(), half(time.Minute).Write())
 	ctx := write.Context(t.Context())
 	read := kit.Lock(t, ctx, half(time.Hour).Read())
@@ -213,9 +211,7 @@ func TestADetachedHalfKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)
-	half := func(fixed time.Duration) *rwlock.RWMutex {
-		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
-	}
+	half := halvesOf(s)
 	write := kit.Lock(t, t.Context(), half(0).Write())
 	ctx := write.Context(t.Context())
 	require.NoError(t, kit.Lock(t, ctx, half(2*time.Second).Write()).Detach())
@@ -231,9 +227,7 @@ func TestTheLeaseOfTheWritingGoesWithIt(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)
-	half := func(fixed time.Duration) *rwlock.RWMutex {
-		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
-	}
+	half := halvesOf(s)
 	write := kit.Lock(t, t.Context(), half(10*time.Minute).Write())
 	ctx := write.Context(t.Context())
 	long := kit.Lock(t, ctx, half(time.Hour).Read())
@@ -245,4 +239,11 @@ func TestTheLeaseOfTheWritingGoesWithIt(t *testing.T) {
 	require.NoError(t, read.Err())
 	require.NoError(t, read.Release())
 	require.Empty(t, srv.Keyspace(t))
+}
+
+// halvesOf makes read-write locks of one name with fixed leases; 0: renewed.
+func halvesOf(s *holdfast.Session) func(fixed time.Duration) *rwlock.RWMutex {
+	return func(fixed time.Duration) *rwlock.RWMutex {
+		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
+	}
 }
