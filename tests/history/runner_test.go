@@ -28,7 +28,7 @@ const (
 )
 
 // deedsEach is how much a process does that is not disturbed.
-var deedsEach = kit.Stressed(1200, 2400)
+var deedsEach = kit.Stressed(600, 2400)
 
 // A subject is what a history is about, and what happens during it.
 type subject struct {
@@ -129,6 +129,9 @@ func (r *run) start() {
 	b := &historybook{deeds: map[string]deed{}}
 	r.books, r.killed = append(r.books, b), append(r.killed, 0)
 	first, deeds := strconv.Itoa(i*clientsEach), deedsEach*historians/r.size()
+	if slices.ContainsFunc(r.blows, func(b blow) bool { return b.process == i }) {
+		deeds *= 2 // it may not be done before the blow falls
+	}
 	if i < r.java.processes {
 		r.workers = append(r.workers, r.java.start(r, b, r.srv.Addr(), first, deeds))
 		return
@@ -190,9 +193,21 @@ func holdsLock(last deed) bool {
 	return last.Kind == opTake && last.Out == "done" || last.Kind == opReenter || last.Kind == opCount
 }
 
-// doomed matches one wire owner in fifty: the replies to all its releases are lost. So the share does not depend on
-// the speed of the machine.
-var doomed = regexp.MustCompile("^[0-9a-f-]{36}:[0-9]*[05]0$")
+// doomed reports whether an argument is a wire owner of which the replies to all releases are lost. It is each of so
+// many, whatever the speed of the machine.
+func doomed(arg string) bool {
+	number := wireOwner.FindStringSubmatch(arg)
+	if number == nil {
+		return false
+	}
+	n, err := strconv.Atoi(number[1])
+	return err == nil && n%doomedOf == 0
+}
+
+var (
+	wireOwner = regexp.MustCompile("^[0-9a-f-]{36}:([0-9]+)$")
+	doomedOf  = kit.Stressed(25, 50)
+)
 
 // losing selects the replies that clients of locks do not get.
 func losing(releases proxy.Match) func(process int, command []string) bool {
@@ -208,7 +223,7 @@ func losingFor(each time.Duration, releases proxy.Match) func(process int, comma
 	began := time.Now()
 	return func(process int, command []string) bool {
 		return process < historians && time.Since(began) < silences && allOf(process, each) || // one process at a time
-			releases(command) && slices.ContainsFunc(command, doomed.MatchString) || // all copies
+			releases(command) && slices.ContainsFunc(command, doomed) || // all copies
 			rand.N(100) == 0
 	}
 }
