@@ -108,8 +108,9 @@ func (e *NotAcknowledgedError) Unwrap() []error {
 type LostError struct {
 	Name string        // the lock's, as the caller gave it
 	Held time.Duration // from the acquisition to the end of trust
-	// Err is the error of the last renewal; of a RedLock, one error per server. It is nil if no renewal
-	// failed: the server no longer had the hold, or the lease ran out before it was renewed.
+	// Err is the error of the last renewal; of a RedLock, one error per server; after [Options.MaxHold], that the hold
+	// was held for longer. It is nil if no renewal failed: the server no longer had the hold, or the lease ran out before
+	// it was renewed.
 	Err error
 }
 
@@ -155,8 +156,8 @@ type Holder struct {
 	Started time.Time // when the session was opened
 }
 
-// A Waiter stands in the queue of a fair lock, or in the line of an rlock. The fields from Host on are those of a
-// [Holder].
+// A Waiter stands in the queue of a fair lock or of an election, in the line of an rlock, or in that of the sessions
+// that wait to write. The fields from Host on are those of a [Holder].
 type Waiter struct {
 	ID    string        // "<session>:<number>"; for Java "<client>:<thread>"
 	Alive time.Duration // how long it counts as alive if it gives no further sign of life

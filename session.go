@@ -65,8 +65,9 @@ type Options struct {
 
 	// Anonymous keeps the session from publishing which process it is and from looking up others.
 	// Otherwise, while it holds or waits for something, it keeps a key "holdfast_session:{<its id>}" on
-	// the server, with a time to live. That costs at most one command every third of Lease, and nothing
-	// for what is held for less than a quarter of a second.
+	// the server, with a time to live. That costs at most one command every third of Lease, or four a second while notes
+	// ([WithNote]) change or calls wait for half a second while their owners hold something ([Options.BreakDeadlocks]),
+	// and nothing for what is held for less than a quarter of a second.
 	Anonymous bool
 
 	// Places records where each hold was taken. Logs of calls that wait for something that their own session holds, and of
