@@ -170,6 +170,9 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	if r.client.Mode() == rueidis.ClientModeCluster {
 		slot = string(rune(wire.Slot(key)))
 	}
+	// The client may go on: a call of Own may have no end on a direct connection, and is repeated.
+	ctx, cancel := context.WithTimeoutCause(ctx, redialTimeout, errNoConnection)
+	defer cancel()
 	r.wg.Add(1)
 	dialled := r.dials.DoChan(slot, func() (any, error) {
 		ctx, cancel := context.WithTimeout(sharing.Own(), redialTimeout)

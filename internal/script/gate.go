@@ -90,7 +90,7 @@ func (g *gate) settled(ctx context.Context) bool {
 	select {
 	case <-*left:
 		return true
-	case <-ctx.Done():
+	case <-Limited(ctx).Done():
 		return false
 	}
 }
@@ -170,7 +170,7 @@ func (p place) take(ctx context.Context) bool {
 		return p.gate.alone(ctx)
 	}
 	places := p.gate.places[p.lane]
-	return places.TryAcquire(1) || places.Acquire(ctx, 1) == nil
+	return places.TryAcquire(1) || places.Acquire(Limited(ctx), 1) == nil
 }
 
 // abandon gives a place back once the call of a caller that has gone is certainly out of the

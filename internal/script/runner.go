@@ -75,6 +75,7 @@ func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
 		p.leave()
 		return nil
 	}
+	ctx = Limited(ctx)
 	r.heard(ctx, c.keys[0], err)
 	err = r.rescue(ctx, p.gate, c, err)
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {

@@ -39,13 +39,14 @@ func (s *Session) Once(
 	ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error,
 ) error {
 	end, within := time.Now().Add(limit), ctx
+	if earlier, ok := ctx.Deadline(); !ok || earlier.After(end) {
+		late := script.EndsLate(ctx, end, ErrNoReply)
+		defer late.Stop()
+		within = late
+	}
 	for delay := wait.Retry(0); ; delay = wait.Retry(delay) {
-		// A connection that falls silent now ends by itself within a third of the session's lease; and a
-		// context would be more than all else that an attempt allocates.
-		if within == ctx && (limit < lease.NotAfter(s.Lease()) || s.Runner().Silent(key)) {
-			bounded, stop := until(ctx, end)
-			defer stop()
-			within = bounded //nolint:fatcontext // once
+		if limit < lease.NotAfter(s.Lease()) || s.Runner().Silent(key) {
+			script.Limited(within)
 		}
 		err := attempt(within)
 		switch {
