@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -183,11 +184,15 @@ func (m *Mutex) Ask(ctx context.Context) (holders int, err error) { return ask.A
 // ForceUnlock frees the lock whoever holds it, and wakes the waiters. It reports whether the lock was held. The holder
 // learns of it at its next renewal or release, and at once if it belongs to this session. [ErrUnknown] says that the
 // lock may have been freed, or may still be freed, within a third of the lease and at most a minute; a call that the
-// server executes later than that frees nobody's lock. It corresponds to forceUnlock().
+// server executes later than that frees nobody's lock. A holder in this session learns of it by then. It corresponds to
+// forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	was, err := m.core().ForceUnlock(ctx)
-	if was {
-		adopt.Forced(m.core().Session())
+	switch l := m.core(); {
+	case was:
+		adopt.Forced(l.Session())
+	case errors.Is(err, ErrUnknown):
+		adopt.Doubted(l.Session(), l.NotAfter())
 	}
 	return was, err
 }

@@ -81,7 +81,7 @@ func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration,
 			continue
 		}
 		switch {
-		case g.Watched && g.Trust-s.Now() < s.Lease()/2: // by a release
+		case g.Watched && g.Trust-s.Now() < s.Lease()/20*19: // by a release, or some time ago
 			g.lease = lease.Millis(s.Lease())
 		case i == 0 && !g.Watched:
 			g.ends = by.ends()

@@ -70,6 +70,7 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 		return nil, session.ErrAlreadyHeld
 	}
 	s := l.Session()
+	forced := ArrivalsOf(s).forced.Load()
 	var holds []*core.Single
 	err = s.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent := s.Now()
@@ -84,6 +85,9 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if ArrivalsOf(s).forced.Load() != forced { // perhaps this lock, after the renewal
+		s.Changed()
 	}
 	return holds[0], nil
 }

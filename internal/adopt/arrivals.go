@@ -48,6 +48,16 @@ func Forced(s *session.Session) {
 	s.Changed()
 }
 
+// Doubted is Forced of a call without a reply, which may be executed within that time.
+func Doubted(s *session.Session, within time.Duration) {
+	Forced(s)
+	s.Start(func() {
+		if session.Pause(s.Context(), within) == nil {
+			Forced(s)
+		}
+	})
+}
+
 // Then has do called when one of these wire owners has arrived, which is on its way now, or sets out before until. Do
 // it after that for the holds that are there, or one that arrives in between is left out.
 func (a *Arrivals) Then(wires []string, until time.Duration, do Then) {

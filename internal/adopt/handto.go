@@ -25,7 +25,7 @@ var (
 	errNil       = errors.New("the session is nil")
 	errKind      = errors.New("a hold of this kind stays in its session")
 	errRenamed   = errors.New("Options.MapName of the other session gives the lock another name")
-	errElsewhere = errors.New("the other session's server does not have it: that is another one, or the hold is lost")
+	errElsewhere = errors.New("the other session's server does not have it: it is another server, or the hold is lost")
 )
 
 // To makes a hold, with those nested with it, one of the session to. Nothing changes on the server but the lease.
@@ -188,6 +188,11 @@ func move(
 		arrived = arrivals.expect(h.Granted().Wire)
 		owed = core.DebtsOf(to).Owes(h.Granted().Wire) // what is paid after the renewal is forgotten then
 	}
+	defer func() {
+		if err != nil && least > look { // the hold stays, and its session does not know of the renewal
+			h.MayLast(least)
+		}
+	}()
 	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) (err error) {
 		sent = to.Now()
 		lasts, err = renew(ctx, l, least, h.Granted().Wire)

@@ -117,8 +117,8 @@ type subject struct {
 func await(h *core.Single, ended <-chan struct{}, tell func()) {
 	s, l, holder := h.Session(), h.Of(), h.Granted().Wire
 	note := wire.Asked(l.Key())
-	var since time.Duration
-	if h.Passed() || l.Wires.Reused { // what was asked before was asked of another hold, perhaps by the owner of this one
+	since := h.Since() // what was asked before was asked of another hold, perhaps by the owner of this one
+	if l.Wires.Reused {
 		since = h.Acquired()
 	}
 	c := s.Watches().Join(watch.Subject{

@@ -55,6 +55,17 @@ func (c *Checks[G]) Changed() {
 	}
 }
 
+// Signs is how many there were so far.
+func (c *Checks[G]) Signs() int64 { return c.changes.Load() }
+
+// Since checks again what is held if there were more signs by now: the last check may not know of what was granted
+// before a sign and answered after it.
+func (c *Checks[G]) Since(signs int64) {
+	if c.Signs() != signs {
+		c.Changed()
+	}
+}
+
 // run checks everything, once more if there was a sign meanwhile.
 func (c *Checks[G]) run() {
 	for {

@@ -194,18 +194,16 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 	a.Asked++
 	a.begins()
 	done := a.lock.Attempting(ctx)
+	checks := a.lock.keeper.checks
+	signs := checks.Signs()
 	a.hold, inTheWay, err = a.tryTo(ctx)
-	a.tried(err)
+	checks.Since(signs)
+	a.Learn(err)
+	a.tellPlace()
 	if done != nil {
 		done(err)
 	}
 	return inTheWay, err
-}
-
-// tried records how an attempt ended.
-func (a *acquisition) tried(err error) {
-	a.Learn(err)
-	a.tellPlace()
 }
 
 // tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire owner. If the lock is

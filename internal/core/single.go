@@ -130,9 +130,7 @@ func (h *Single) Told() int {
 }
 
 // ID returns the name of the hold on the server, in the form that users see.
-func (h *Single) ID() string {
-	return h.lock.id(h.grant.Wire)
-}
+func (h *Single) ID() string { return h.lock.id(h.grant.Wire) }
 
 // Token is the fencing token, 0 if there is none.
 func (h *Single) Token() int64 {
@@ -142,15 +140,11 @@ func (h *Single) Token() int64 {
 }
 
 // Deadline is the moment until which the hold is trusted without another renewal.
-func (h *Single) Deadline() time.Time {
-	return h.lock.Session().Time(h.Trust())
-}
+func (h *Single) Deadline() time.Time { return h.lock.Session().Time(h.Trust()) }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
 // late, or a process that was stopped, does not make it answer nil after the deadline.
-func (h *Single) Err() error {
-	return h.errAt(h.lock.Session().Now())
-}
+func (h *Single) Err() error { return h.errAt(h.lock.Session().Now()) }
 
 // errAt is Err by a clock that was read just now.
 func (h *Single) errAt(now time.Duration) error {
@@ -271,9 +265,7 @@ func lostEnd(label *session.Label, s *session.Session, held time.Duration, why e
 func (h *Single) held() time.Duration { return h.lock.Session().Now() - h.Acquired() }
 
 // Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
-func (h *Single) Why() error {
-	return cmp.Or(h.failure(), errDropped)
-}
+func (h *Single) Why() error { return cmp.Or(h.failure(), errDropped) }
 
 var errDropped = errors.New("its lease was over, or the server has dropped it")
 
@@ -379,8 +371,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	sent := s.Now()
 	if err := s.Runner().Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
-			g.do(func() owner.Duty { g.MayLast(lease.Add(s.Now(), d)); return owner.Duty{} })
-			g.sweep() // if the hold was lost meanwhile
+			h.MayLast(d)
 		}
 		return h.lock.FailIn(ctx, "extend", session.Explain(ctx, err))
 	}
@@ -416,14 +407,20 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
+// MayLast records that a call may have given the hold, which stays, a lease of d, or may yet. It may be lost by now.
+func (h *Single) MayLast(d time.Duration) {
+	h.grant.do(func() owner.Duty { h.grant.MayLast(lease.Add(h.lock.Session().Now(), d)); return owner.Duty{} })
+	h.grant.sweep()
+}
+
 // errUnsure is why a lease that the server has extended is not trusted.
 var errUnsure = errors.New("an update of the lease is under way, and may undo it")
 
-// Passed reports whether the hold follows another one of the session under the same wire owner.
-func (h *Single) Passed() bool {
+// Since is from when on the wire owner stands for this hold, and not for others before it; 0: always.
+func (h *Single) Since() time.Duration {
 	h.grant.claim.Lock()
 	defer h.grant.claim.Unlock()
-	return h.grant.Passed()
+	return h.grant.Since(&h.Hold)
 }
 
 // Asked is the channel by which others ask for the lock. Whoever calls it first closes it when they do.

@@ -43,11 +43,14 @@ func (g *grant) slack() {
 	}
 	s.Start(func() {
 		for _, part := range parts {
-			var tries session.Tries
+			tries, err := session.Tries{}, error(nil)
 			for tries.Next(s.Context()) {
-				if err := part.trim(); !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) {
+				if err = part.trim(); !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) {
 					break
 				}
+			}
+			if s.Closed() || errors.Is(err, session.ErrClosed) { // Close has cut it off, and does it instead
+				part.lock.keeper.closed.Leave(part)
 			}
 		}
 	})

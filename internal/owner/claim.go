@@ -26,6 +26,7 @@ type notes[G, H any] struct {
 	asked  []time.Duration // leases that are asked for by calls that take no turns
 	left   time.Duration   // detached holds under leftOf that are no part of it any more last until then
 	leftOf string
+	leftBy *Grant[G, H] // which has some of them
 	trimming
 	numbers
 }
@@ -150,7 +151,7 @@ func (c *Claim[G, H]) leave(g *Grant[G, H]) {
 		if n.leftOf != g.Wire {
 			n.left, n.leftOf = 0, g.Wire
 		}
-		n.left = max(n.left, h.forgotten())
+		n.left, n.leftBy = max(n.left, h.forgotten()), g
 	}
 	c.setPart(g.half, nil)
 }

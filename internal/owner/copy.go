@@ -50,7 +50,7 @@ func (p *Copier[G, H]) Claim(c *Claim[G, H]) *Claim[G, H] {
 		asked := to.notes.asked[:0]
 		*to.notes = *c.notes
 		to.notes.asked = append(asked, c.notes.asked...)
-		to.notes.beside = p.Grant(c.notes.beside)
+		to.notes.beside, to.notes.leftBy = p.Grant(c.notes.beside), p.Grant(c.notes.leftBy)
 	}
 	return to
 }

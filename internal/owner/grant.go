@@ -136,6 +136,14 @@ func (g *Grant[G, H]) Leaves(wire string) {
 // Passed reports whether the grant has been another owner's.
 func (g *Grant[G, H]) Passed() bool { return g.marks.any(passed) }
 
+// Since is from when on the wire owner stands for h, a hold of g, and not for those of other owners before; 0: always.
+func (g *Grant[G, H]) Since(h *Hold[H]) time.Duration {
+	if g.Passed() {
+		return h.acquired
+	}
+	return g.besides().since
+}
+
 // Live are the live holds. They may be ended only afterwards.
 func (g *Grant[G, H]) Live() iter.Seq[H] {
 	return func(yield func(H) bool) {

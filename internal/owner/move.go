@@ -27,6 +27,8 @@ type move[H any] struct {
 	away int      // how many holds have moved there, under the wire owner: they count here for ever
 	all  *Hold[H] // stands for all that have come from there,
 	more int      // for that many besides itself
+
+	since time.Duration // before that, the wire owner stood for other holds than those that have come from there; 0: never
 }
 
 // Stays returns why g, whose wire owner has a turn, cannot move to another session; nil if it can. Nobody there would
@@ -66,6 +68,9 @@ func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then func(time.Duration) time.Duration) {
 	n, rare, there := g.Count(now), g.setRare(), to.setRare()
 	there.move = move[H]{all: h, more: n - 1}
+	if since := g.Since(g.outermost()); since != 0 {
+		there.since = then(since)
+	}
 	if rare.doubted > 0 {
 		there.doubted = then(rare.doubted)
 	}
@@ -75,6 +80,15 @@ func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then 
 	to.until = then(g.until)
 	g.until, rare.doubted = 0, 0
 	rare.move = move[H]{away: n}
+}
+
+// outermost is the live hold that began first.
+func (g *Grant[G, H]) outermost() *Hold[H] {
+	h := g.live
+	for h.next != nil {
+		h = h.next
+	}
+	return h
 }
 
 // counts is for how many h counts.

@@ -66,6 +66,9 @@ func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G)
 	}
 	if c.has == nil {
 		of = append(of, g.Of)
+		if n := c.notes; n.leftOf == g.Wire && n.leftBy != g { // the other half, whose holds have their own leases
+			until, of = max(until, n.leftBy.until), append(of, n.leftBy.Of)
+		}
 	}
 	for half := range halves {
 		if part := c.part(half); part != nil && part.Wire == g.Wire {

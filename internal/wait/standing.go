@@ -132,6 +132,8 @@ func (ls *Lines) told(name Name, message string) {
 		ls.free(name)
 		return
 	}
+	var nobodys *estate
+	defer func() { giveUp(nobodys) }()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.lines[name]
@@ -139,10 +141,13 @@ func (ls *Lines) told(name Name, message string) {
 		return
 	}
 	l.up = l.up || message == ""
-	if message != "" && message != toldFirst {
+	has := message != "" && message != toldFirst
+	if has {
 		l.mail = message
 	}
 	switch {
+	case l.listens.first == nil && has: // though the session had it before: it was freed by force
+		nobodys, l.estate = l.estate, nil
 	case l.listens.first == nil:
 	case message == toldFirst && ls.beside[name].first != nil: // places that may share the name look first
 		ls.lookLater(l)

@@ -398,3 +398,26 @@ func TestCloseReleasesWhatIsAroundADetachedHold(t *testing.T) {
 		}
 	}
 }
+
+// Nor does it keep the name for longer if Close comes right after the release of the hold around it.
+func TestCloseRightAfterAReleaseLeavesTheLeaseOfWhatIsDetached(t *testing.T) {
+	t.Parallel()
+	for _, fixed := range []time.Duration{0, time.Hour} {
+		for _, k := range kit.Kinds {
+			if !k.Reentrant || k.Several {
+				continue // nothing is nested
+			}
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 5 * time.Minute})
+			outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
+			require.NoError(t, kit.Lock(t, outer.Context(t.Context()), k.Make(s, "x", time.Minute)).Detach())
+			require.NoError(t, outer.Release())
+			require.NoError(t, s.Close())
+			for key, ttl := range srv.TTLs(t) {
+				require.Less(t, ttl, 2*time.Minute, "%s, %v: %s", k.Name, fixed, key)
+			}
+			require.Contains(t, srv.TTLs(t), "x", k.Name)
+			require.Greater(t, srv.TTLs(t)["x"], 30*time.Second, k.Name)
+		}
+	}
+}

@@ -404,3 +404,25 @@ func (m *permitMidway) handOverWhatGoesBack(t *testing.T, holds []*holdfast.Hold
 	answer.Remove()
 	return heirs
 }
+
+// A hand-over that failed may have made the lease longer. When the hold is lost where it has stayed, the lock does not
+// stay taken for that.
+func TestAHandOverThatFailsLeavesNoLongerLease(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	a := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, MaxHold: 3 * time.Second})
+	b := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+	kit.SleepUntil(time.Now().Add(3100 * time.Millisecond)) // nobody renews it any more
+	rule := p.On(kit.ScriptNamed("lock_renew"), proxy.DropReplySilently, proxy.First)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := hold.HandTo(ctx, b)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, 1, rule.Count())
+	require.NoError(t, hold.Err())
+	require.Greater(t, srv.Int(t, "PTTL", kit.Orders), int64(50_000))
+	kit.Await(t, "the loss", func() bool { return hold.Err() != nil })
+	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+	kit.Await(t, "the lock to be free", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 0 })
+}

@@ -491,6 +491,36 @@ func TestAHoldThatIsAskedForIsAskedForInItsNewSession(t *testing.T) {
 	require.NoError(t, next.Release())
 }
 
+// What was asked of a hold before it was handed over inside its session does not go with the next one to another.
+func TestAQuestionToAnEarlierHoldStaysBehind(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	l := rlock.New(a, kit.Orders, nil)
+	first := kit.Lock(t, t.Context(), l)
+	waits := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "a call that waits", func() bool {
+		all, err := l.Waiters(t.Context())
+		return err == nil && len(all) == 1
+	})
+	requireAsked(t, l, 1)
+	require.NoError(t, first.Release())
+	second := kit.Granted(t, kit.LongestWait, waits, "the call that waits")
+	require.Equal(t, first.ID(), second.ID(), "handed over inside the session")
+	third := handTo(t, t.Context(), second, b)
+	select {
+	case <-third.Asked():
+		require.Fail(t, "the question was for the first hold")
+	case <-time.After(time.Second):
+	}
+	fourth := handTo(t, t.Context(), third, a)
+	requireAsked(t, l, 1)
+	kit.Within(t, kit.LongestWait, fourth.Asked(), "the question")
+	fifth := handTo(t, t.Context(), fourth, b)
+	kit.Within(t, kit.LongestWait, fifth.Asked(), "the question that came with it")
+	require.NoError(t, fifth.Release())
+}
+
 // A multilock whose member is handed to another session, by a hold that is nested in it, ends, and that is no loss.
 func TestAMultiLockEndsWithAMemberThatIsHandedOver(t *testing.T) {
 	t.Parallel()

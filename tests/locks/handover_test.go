@@ -397,3 +397,24 @@ func TestAPlaceThatTheServerHasForgottenIsTakenAnew(t *testing.T) {
 	require.NoError(t, h.Release())
 	require.NoError(t, kit.Granted(t, kit.Told, next, "the next one").Release())
 }
+
+// If somebody frees by force what was handed over, the first in the line may be a place that its session has for nobody
+// any more. It is given up at once, and the next one gets the lock.
+func TestForceGrantsNothingToAPlaceThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, 30*time.Second)
+	other, third := kit.Open(t, r.srv.Addr(), nil), kit.Open(t, r.srv.Addr(), nil)
+	hold := r.lock()
+	heir := r.settled(t.Context()) // stands in the line on the server
+	kit.Await(t, "the heir in the line", func() bool { return r.srv.Int(t, "LLEN", lineKey) == 1 })
+	next := kit.GoLock(t.Context(), rlock.New(other, "orders", nil).Lock)
+	kit.Await(t, "another one in the line", func() bool { return r.srv.Int(t, "LLEN", lineKey) == 2 })
+	has := r.handOver(hold, heir)
+	kit.AwaitHandOn(t, r.srv)
+	was, err := rlock.New(third, "orders", nil).ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	require.NoError(t, kit.Granted(t, kit.Told, next, "who stands behind it").Release())
+	_ = has.Release()
+	r.empty()
+}

@@ -241,6 +241,24 @@ func TestTheLeaseOfTheWritingGoesWithIt(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
+// So does it if the reading was detached.
+func TestTheLeaseOfTheWritingGoesWithItIfTheReadingIsDetached(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	half := halvesOf(s)
+	write := kit.Lock(t, t.Context(), half(10*time.Minute).Write())
+	ctx := write.Context(t.Context())
+	long := kit.Lock(t, ctx, half(time.Hour).Read())
+	read := kit.Lock(t, ctx, half(time.Minute).Read())
+	require.NoError(t, long.Release())
+	kit.Await(t, "the lease of the writing", func() bool { return longestTTL(t, srv) <= 10*time.Minute })
+	require.NoError(t, read.Detach())
+	require.NoError(t, write.Release())
+	kit.Await(t, "the lease of the reading", func() bool { return longestTTL(t, srv) <= time.Minute+3*time.Second })
+	require.Greater(t, longestTTL(t, srv), 30*time.Second)
+}
+
 // halvesOf makes read-write locks of one name with fixed leases; 0: renewed.
 func halvesOf(s *holdfast.Session) func(fixed time.Duration) *rwlock.RWMutex {
 	return func(fixed time.Duration) *rwlock.RWMutex {
