@@ -92,8 +92,8 @@ func (b *Barrier) Name() string { return b.object.Name }
 
 // Join takes one of the places. It waits while all are taken, until ctx ends, and waits out an outage of the server.
 // After an error the place is given back. It fails if the barrier was made for another number of parties: see
-// [Barrier.Delete]. A party that joins later takes part in the generation that is waited for; where all places had been
-// taken before, with [Options].Breaks, it is there in place of one that is gone, and breaks it.
+// [Barrier.Delete]. A party that joins later takes part in the generation that is waited for. With [Options].Breaks,
+// where all places had been taken before, it takes the place of one that is gone, and thereby breaks that generation.
 //
 // It costs three calls to the server. If the reply to one was lost, it may take a third of the lease longer.
 func (b *Barrier) Join(ctx context.Context) (*Party, error) {
@@ -135,6 +135,9 @@ func (b *Barrier) take(ctx context.Context) (*holdfast.Hold, error) {
 		switch {
 		case errors.Is(err, holdfast.ErrBusy):
 			delay = 0
+			if n, err := b.places.Permits(ctx); err == nil && n == 0 { // the server has lost all that were taken
+				_ = b.places.SetPermits(ctx, b.parties)
+			}
 			continue
 		case !session.Passes(err):
 			return nil, err

@@ -38,7 +38,7 @@ if id ~= '' then
   local free, mistake = read_count(call('GET', KEYS[1]))
   if mistake then return mistake end
   local places = (free or 0) + call('ZCARD', permits)
-  if places ~= tonumber(ARGV[5]) then return {0, places} end
+  if free and places ~= tonumber(ARGV[5]) then return {0, places} end -- else it was lost: see TrySetPermits
 end
 
 local live = call('ZCOUNT', permits, from, '+inf')
@@ -82,11 +82,19 @@ if id ~= '' and at == 0 and not mark then
   full = joined >= tonumber(ARGV[5]) or full and not over
 elseif id ~= '' and at > 0 then
   if gen < at then
+    -- It was begun anew: by one that has joined since the server has forgotten that all places were taken, and so in
+    -- place of another that is gone.
+    over = ARGV[6] == '1' and ARGV[4] == '1' and gen == 1 and not full
     gen, tripped, full, arrived = at, math.max(tripped, tonumber(ARGV[3])), false, 0
+    if over then gen, mark, changed = at + 1, at, true end
   end
   if gen == at then
     if not full and ARGV[4] == '1' then full, changed = true, true end
     if mark ~= at then mark, arrived, changed = at, arrived + 1, true end
+    if changed and not full then -- the server may have forgotten a party that had joined
+      local _, joined = muster()
+      full = joined >= tonumber(ARGV[5])
+    end
   end
 end
 

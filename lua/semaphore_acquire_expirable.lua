@@ -91,6 +91,7 @@ if taken > 0 then
     return refused
   end
 end
-if ttl > 0 then redis.call('PEXPIRE', permits, ttl) end
+-- Time has passed since, and permits that outlived the count would come back to none.
+if ttl >= 0 then redis.call('PEXPIRE', permits, math.max(redis.call('PTTL', semaphore) - 1, 1)) end
 if waiting or more ~= nil and l.line then line_call(l, (free or 0) - taken, time) end
 return time

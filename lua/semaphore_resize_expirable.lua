@@ -13,8 +13,10 @@
 -- ARGV[4]  reach      "0": the server does not count those who listen at others; else "1"
 -- ARGV[5]  not_after  server ms; executed later, the call refuses itself: others may have set
 --                     another number by then
+-- ARGV[6]  new        1: only where there is none; else it is missing. Permits that are taken stay so if the server
+--                     has lost their number, and count
 --
--- REPLY    {0, now}   it has that many already; now in server ms
+-- REPLY    {0, now}   it has that many already, or there is one; now in server ms
 -- REPLY    now        changed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
@@ -28,7 +30,7 @@ if time > tonumber(ARGV[5]) then return {-2, time} end
 local free, mistake = read_count(redis.call('GET', semaphore))
 if mistake then return mistake end
 local more = n - (free or 0) - redis.call('ZCARD', permits)
-if free and more == 0 then return {0, time} end
+if free and (more == 0 or ARGV[6] == '1') then return {0, time} end
 -- The message first: a server that refuses it has then changed nothing.
 local heard, waiting = permit_publish(l, ARGV[1])
 redis.call('INCRBY', semaphore, string.format('%.0f', more))

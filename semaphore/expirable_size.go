@@ -12,17 +12,12 @@ import (
 )
 
 // TrySetPermits creates the semaphore with n permits, n from 0 to 2^53 - 1. It reports whether it did: false says that
-// there is one already, whatever its permits. Like all methods that neither take a permit nor wait for one, it blocks
-// for a round trip. After [holdfast.ErrUnknown] it may have been done, or may still be. It corresponds to
-// trySetPermits().
+// there is one already, whatever its permits. Permits that are taken though the server has lost their number, as by an
+// eviction, are among the n. Like all methods that neither take a permit nor wait for one, it blocks for a round trip.
+// After [holdfast.ErrUnknown] it may have been done, or may still be, for a third of the lease, at most a minute. It
+// corresponds to trySetPermits().
 func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	const operation = "try set permits"
-	if n < 0 || n > wire.MaxCount {
-		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
-	}
-	made, err := e.ask(ctx, operation,
-		e.line.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
-	return made == 1, err
+	return e.resize(ctx, "try set permits", n, "1")
 }
 
 // SetPermits sets the number of permits, free and taken, to n, n from 0 to 2^53 - 1, and creates the semaphore if there
@@ -30,17 +25,22 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 // setPermits(). After [holdfast.ErrUnknown] it may have been done, or may still be, for a third of the lease, at most a
 // minute.
 func (e *Expirable) SetPermits(ctx context.Context, n int) error {
-	const operation = "set permits"
+	_, err := e.resize(ctx, "set permits", n)
+	return err
+}
+
+// resize sets the number of permits, and reports whether it had to.
+func (e *Expirable) resize(ctx context.Context, operation string, n int, onlyNew ...string) (changed bool, err error) {
 	if n < 0 || n > wire.MaxCount {
-		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	changed, err := e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
-		return e.line.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter)
+	changed, err = e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
+		return e.line.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter).Arg(onlyNew...)
 	})
 	if changed {
 		e.lock.Wake()
 	}
-	return err
+	return changed, err
 }
 
 // AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is none. Permits that

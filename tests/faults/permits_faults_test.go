@@ -50,7 +50,7 @@ var permitCalls = map[string]permitCall{
 		return kit.ErrorOf(p.Delete(ctx))
 	}, -1, false},
 	"Expirable.TrySetPermits": {
-		"semaphore_set",
+		"semaphore_resize_expirable",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(e.TrySetPermits(ctx, 9))
 		}, 5, false,

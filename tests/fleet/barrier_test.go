@@ -489,6 +489,62 @@ func TestANewPartyGoesOnWithTheOthersAlthoughTheBarrierWasForgotten(t *testing.T
 	}
 }
 
+// A party leaves while the server has forgotten the barrier alone: the generation is broken, and the others go on
+// together with a new one, whether that joins before they have looked, or before they have arrived again.
+func TestAPartyLeavesABarrierThatWasForgotten(t *testing.T) {
+	t.Parallel()
+	for name, looksFirst := range map[string]bool{"the others look first": true, "another one joins first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			all := joinAll(t, srv.Addr(), 3, breaks)
+			for gen := range int64(2) {
+				requirePassed(t, kit.LongestWait, gen+1,
+					goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
+			}
+			first, second := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
+			srv.Do(t, "DEL", stagesState)
+			require.NoError(t, all[2].Release())
+			if looksFirst {
+				requireBroken(t, kit.LongestWait, first, second)
+			}
+			late := join(t, kit.Open(t, srv.Addr(), nil), 3, breaks)
+			third := goAwait(t.Context(), late)
+			if !looksFirst {
+				requireBroken(t, kit.LongestWait, first, second)
+			}
+			requirePassed(t, kit.LongestWait, 4, third, goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]))
+		})
+	}
+}
+
+// The server has lost the number of free places, or the places that were taken, as by an eviction: the parties that it
+// knows go on, and others join.
+func TestPlacesThatAreLost(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]string{"free": stages, "taken": "{" + stages + "}:timeout"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			all := joinAll(t, srv.Addr(), 3, nil)
+			requirePassed(t, kit.LongestWait, 1,
+				goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
+			if name == "free" {
+				require.NoError(t, all[2].Release())
+			}
+			srv.Do(t, "DEL", lost)
+			if name == "free" {
+				requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]))
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			defer stop()
+			p, err := barrier.New(kit.Open(t, srv.Addr(), nil), stages, 3, nil).Join(ctx)
+			require.NoError(t, err)
+			require.NoError(t, p.Release())
+		})
+	}
+}
+
 // Places are taken in order; whoever comes too many waits.
 func TestJoinWaitsForAPlace(t *testing.T) {
 	t.Parallel()

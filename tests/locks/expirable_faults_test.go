@@ -36,6 +36,31 @@ func TestPermitsThatAreEvictedAreSetAnew(t *testing.T) {
 	kit.RequirePermits(t, e, 3, 0)
 }
 
+// If the number of free permits is evicted, whoever sets it anew, as each process does at its start, gives out none of
+// those that are taken.
+func TestPermitsThatAreTakenCountWhenTheirNumberWasEvicted(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	e := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 3, 0)
+	holds, err := e.AcquireN(t.Context(), 2)
+	require.NoError(t, err)
+	srv.Do(t, "DEL", "exports")
+	other := semaphore.NewExpirable(kit.Open(t, srv.Addr(), nil), "exports", nil)
+	made, err := other.TrySetPermits(t.Context(), 3)
+	require.NoError(t, err)
+	require.True(t, made)
+	kit.RequirePermits(t, e, 1, 2)
+	_, err = other.TryAcquireN(t.Context(), 2)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	made, err = other.TrySetPermits(t.Context(), 9)
+	require.NoError(t, err)
+	require.False(t, made)
+	for _, h := range holds {
+		require.NoError(t, h.Release())
+	}
+	kit.RequirePermits(t, e, 3, 0)
+}
+
 // A call that takes or gives back several permits may be sent again: each id is used once.
 func TestSeveralPermitsUnderFaults(t *testing.T) {
 	t.Parallel()

@@ -181,6 +181,23 @@ func TestPermitsWithLeasesExpireWithTheirSemaphore(t *testing.T) {
 	kit.RequirePermits(t, e, 0, 0)
 }
 
+// Nor do permits outlive it if there are so many of them that it takes a while to take them: one that came back in
+// between would make a semaphore without an end.
+func TestManyPermitsDoNotOutliveTheirSemaphore(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	e := kit.NewExports(t, s, 20_000, time.Minute)
+	yes(t)(e.Expire(t.Context(), time.Hour))
+	for range 2 {
+		_, err := e.AcquireN(t.Context(), 10_000)
+		require.NoError(t, err)
+		require.LessOrEqual(t, srv.Int(t, "EVAL", "return redis.call('PTTL', KEYS[2]) - redis.call('PTTL', KEYS[1])",
+			"2", "exports", "{exports}:timeout"), int64(0))
+	}
+	yes(t)(e.Delete(t.Context())) // quicker than to give them all back
+}
+
 // A lost reply is told: the expiry may be there, or not.
 func TestAnExpiryWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()

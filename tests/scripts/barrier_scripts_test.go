@@ -201,6 +201,17 @@ func TestBarrierScript(t *testing.T) {
 			reply: is(6, 2, 0, 5), due: due(ab...), messages: said("6"),
 			after: after("1", barrierFields("6", "2", "0", "0", partyA, "5")),
 		},
+		"the server has forgotten a party, and another one has its place": {
+			seed: far(barrierFields("1", "0", "0", "0", partyC, "0"), lives(abc...)),
+			call: arriveAt{id: partyA, at: 5, tripped: 2, full: true, breaks: true}, reply: is(6, 2, 0, 5), due: due(abc...),
+			messages: said("6"),
+			after:    after("0", barrierFields("6", "2", "0", "0", partyA, "5", partyC, "0")),
+		},
+		"the last one that had joined": {
+			seed: far(barrierFields("6", "2", "0", "0", partyA, "5", partyC, "0"), lives(abc...)),
+			call: arriveAt{id: partyB, at: 6, tripped: 2, breaks: true}, reply: is(6, 2, 1, 6), due: due(abc...),
+			after: after("0", barrierFields("6", "2", "1", "1", partyA, "5", partyB, "6", partyC, "0")),
+		},
 		"what it knows of another generation is no news": {
 			seed: far(barrierFields("6", "3", "0", "1", partyA, "6", partyB, "3"), lives(ab...)),
 			call: arriveAt{id: partyB, at: 5, tripped: 3, full: true, breaks: true}, reply: is(6, 3, 0, 3), due: due(ab...),

@@ -402,15 +402,17 @@ func (p growPermits) call() call {
 }
 
 type resizePermits struct {
-	n    string
-	late bool
+	n       string
+	late    bool
+	onlyNew bool
 }
 
 func (p resizePermits) call() call {
-	return call{
-		"semaphore_resize_expirable", permitKeys,
-		append(append([]string{p.n}, telling(false)...), notAfter(p.late)),
+	args := append(append([]string{p.n}, telling(false)...), notAfter(p.late))
+	if p.onlyNew {
+		args = append(args, "1")
 	}
+	return call{"semaphore_resize_expirable", permitKeys, args}
 }
 
 // expirePermits is for either kind of semaphore.
