@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // same reports whether two members would exclude each other, as far as can be seen here.
@@ -18,6 +19,17 @@ func same(a, b holdfast.Locker) bool {
 		return x.Same(y)
 	}
 	return reflect.ValueOf(a).Comparable() && a == b
+}
+
+// sessionOf is the session of a lock, a RedLock's first one; nil if the lock is none of this toolkit's.
+func sessionOf(l holdfast.Locker) *session.Session {
+	if r, ok := l.(*RedLock); ok {
+		return r.quorum.Session()
+	}
+	if lock := core.LockOf(l); lock != nil {
+		return lock.Session()
+	}
+	return nil
 }
 
 // isNil reports whether there is no lock at all.

@@ -225,11 +225,11 @@ func passes(err error) bool {
 // call ended.
 func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *error) {
 	for _, l := range m.members {
-		lock := core.LockOf(l)
-		if lock == nil {
+		s := sessionOf(l)
+		if s == nil {
 			continue
 		}
-		if done := lock.Session().Acquiring(ctx, m.label()); done != nil {
+		if done := s.Acquiring(ctx, m.label()); done != nil {
 			return func(h **holdfast.Hold, err *error) {
 				if *h != nil || *err != nil { // else an observer has ended the call
 					several.Guard((*core.Hold)(*h), func() { done(session.Acquired{Err: *err}) })

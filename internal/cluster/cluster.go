@@ -192,6 +192,15 @@ func read(entry any, by string) (r Range, ok bool) {
 	return r, first && last
 }
 
+// Named is the address of a node that another one has named in a refusal, perhaps without a host.
+func Named(addr, by string) string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
+		host, _, _ = net.SplitHostPort(by)
+		return net.JoinHostPort(host, port)
+	}
+	return addr
+}
+
 // address is where a node is: without a host at the host of the node that was asked.
 func address(host string, port int64, by string) string {
 	switch host {

@@ -264,11 +264,9 @@ func (c *conn) serve(ctx context.Context) error {
 		last, now, began = now, next, time.Now()
 		return nil
 	}
-	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
+	var look <-chan time.Time // nil while nothing is unwanted
 	delay := firstRoleCheck
-	if c.hub.sharded || c.hub.client.Mode() != rueidis.ClientModeStandalone {
-		check = time.After(delay)
-	}
+	check := time.After(delay) // a server that is alone may name another one, too: StandaloneOption.EnableRedirect
 	for {
 		begin, unwanted := c.next()
 		if err := c.subscribeAll(untilBroken{ctx, now.broken}, now, begin); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -85,7 +86,7 @@ func (c *conn) subscribeSharded(ctx context.Context, client rueidis.DedicatedCli
 			return err
 		}
 		addr, moved := answer.IsMoved()
-		if !moved || addr == c.addr || !c.hub.moved(channels[i], addr) {
+		if addr = cluster.Named(addr, c.addr); !moved || addr == c.addr || !c.hub.moved(channels[i], addr) {
 			c.refused(channels[i], err)
 		}
 	}

@@ -346,3 +346,28 @@ func TestPlainMessagesAreNotAwaitedAtANodeThatHasLeft(t *testing.T) {
 		})
 	})
 }
+
+// Where nodes do not tell their hosts, as behind an address that clients know better, a node names another one by its
+// port alone.
+func TestNodesThatTellNoHostAreFound(t *testing.T) {
+	t.Parallel()
+	r := &ring{Cluster: redistest.StartCluster(t, 3)}
+	r.NeedSharded(t)
+	ears := map[string]*redistest.Server{}
+	for i := range 30 {
+		name := "channel:" + strconv.Itoa(i)
+		ears[name] = r.NodeOf(t, name)
+	}
+	for _, node := range r.Nodes {
+		node.Do(t, "CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+	}
+	r.hub = newHubWithLog(t, refreshed(t, r.Addrs()...), true, &r.log)
+	for name, node := range ears {
+		e := listen(r.hub, name)
+		kit.Await(t, "the confirmation of "+name, func() bool { return e.woken.Load() > 0 })
+		r.assertHears(t, node, e)
+	}
+	r.hub.Close()
+	assert.NotContains(t, r.log.String(), "interrupted", "MOVED is followed at once")
+	assert.NotContains(t, r.log.String(), "refused", "MOVED is followed at once")
+}

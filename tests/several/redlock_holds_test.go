@@ -3,10 +3,12 @@ package several
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -235,4 +237,34 @@ func TestALaterMemberOfARedLockHasTheNote(t *testing.T) {
 	servers[2].Do(t, "DEL", kit.Orders)
 	noted(first)
 	require.NoError(t, h.Release())
+}
+
+// A multilock of RedLocks alone has a call as well as a hold.
+func TestAMultiLockOfRedLocksIsObserved(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	calls, holds := map[string]int{}, map[string]int{}
+	count := func(of map[string]int, kind string) {
+		mu.Lock()
+		defer mu.Unlock()
+		of[kind]++
+	}
+	sessions := kit.NewFleet(t, 3).Far(&holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
+		Acquire: func(_ context.Context, of holdfast.Subject) func(holdfast.Acquired) {
+			return func(holdfast.Acquired) { count(calls, of.Kind) }
+		},
+		Hold: func(_ context.Context, of holdfast.Subject) func(holdfast.Ended) {
+			return func(holdfast.Ended) { count(holds, of.Kind) }
+		},
+	}})
+	h := kit.Lock(t, t.Context(), multilock.New(
+		kit.RedLock(sessions, "a", kit.ReentrantMember, kit.Patient),
+		kit.RedLock(sessions, "b", kit.ReentrantMember, kit.Patient)))
+	require.NoError(t, h.Release())
+	mu.Lock()
+	defer mu.Unlock()
+	for _, of := range []map[string]int{calls, holds} {
+		assert.Equal(t, 1, of["multilock"])
+		assert.Equal(t, 2, of["redlock"])
+	}
 }
