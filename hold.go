@@ -106,10 +106,10 @@ func (h *Hold) GuardScript(
 	return guard.Script(ctx, h.core(), script, keys, args)
 }
 
-// Asked returns a channel that is closed when somebody has called [Mutex.Ask] for the lock while this hold has it, or
-// those had it from which it came by [Hold.HandTo]; of a multilock, for any of its locks. The channel is never closed
-// after the hold has ended. Every call returns the same channel. What to do then is up to the holder: it may save its
-// work and release, or go on.
+// Asked returns a channel that is closed when somebody calls [Mutex.Ask] for the lock while this hold has it, or has
+// called it while an earlier hold had it from which this one came by [Hold.HandTo]; for a multilock, any of its locks
+// counts. The channel is never closed after the hold has ended. Every call returns the same channel. What to do then is
+// up to the holder: it may save its work and release, or go on.
 //
 // The first call subscribes to a channel of the lock's own. From then on the session looks once after each message,
 // and every 4 to 6 s, in case one was lost. The session sends nothing for this if Asked is not called. A hold of a

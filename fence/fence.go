@@ -11,7 +11,7 @@
 //	… // read and write what the lock protects
 //	return tx.Commit()
 //
-// The table is to be created once:
+// Create the table once:
 //
 //	CREATE TABLE holdfast_fence (name VARCHAR(255) NOT NULL PRIMARY KEY, token BIGINT NOT NULL)
 //

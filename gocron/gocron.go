@@ -102,7 +102,8 @@ type Locker struct {
 }
 
 // NewLocker returns a Locker whose locks keep other machines out for at least that time, also when the job has ended:
-// make it longer than clocks differ, and shorter than the time between two runs. It must be 0 or at least 10 ms.
+// make it longer than the clocks of the machines differ by, and shorter than the time between two runs. It must be 0 or
+// at least 10 ms.
 func NewLocker(s *holdfast.Session, atLeast time.Duration) *Locker { return &Locker{s, atLeast} }
 
 // Lock makes one attempt, for an owner of its own. [holdfast.ErrBusy] says that the job runs, here or elsewhere, or has

@@ -15,8 +15,9 @@
 //   - Addr, Addrs, SentinelAddrs, MasterName and IsClusterMode say where the servers are, with the defaults and by the
 //     rules of go-redis. A single server stays one: if it is a node of a cluster, pass [redis.ClusterOptions].
 //   - Network, "unix" for instance.
-//   - Dialer makes all connections, also those to sentinels. If it goes on when its ctx has ended, nobody waits for it,
-//     and what it makes is closed. As in go-redis, it is then also responsible for TLS. In a cluster, set TLSConfig all
+//   - Dialer makes all connections, also those to sentinels. If it does not return when its ctx ends, nobody waits for
+//     it, and the connection that it makes later is closed. As in go-redis, it is then also responsible for TLS. In a
+//     cluster, set TLSConfig all
 //     the same: its presence selects the ports for TLS.
 //   - TLSConfig, also for sentinels.
 //   - Username and Password, and with sentinels SentinelUsername and SentinelPassword. As in go-redis, a name without

@@ -6,7 +6,7 @@
 //	})
 //
 // An election is a fair lock of that name, whose holder leads: candidates stand in its queue in the order in which they
-// came, [Candidates] lists them, and "holdfast show" does. Each term has a number, a fencing token, which is higher
+// came, [Candidates] lists them, and so does "holdfast show". Each term has a number, a fencing token, which is higher
 // than that of every earlier term. The leader's ctx ends before the next term can begin, as far as a lease can promise:
 // a process that is paused between its last look at ctx and a write may still write. Hand the term to what it writes
 // to, and let that refuse lower ones.

@@ -25,15 +25,15 @@ type Leader struct {
 	Since time.Time // when the term began, by the server's clock
 
 	Host    string    // where its process runs
-	PID     int       // which it is there
-	Program string    // that it runs: the file's name
+	PID     int       // its process id
+	Program string    // the file name of the program it runs
 	Label   string    // [holdfast.Options].Label
 	Started time.Time // when the session was opened
 }
 
 // Current returns who leads; the zero Leader if nobody does, as between two terms, and for a moment after a term has
-// begun. A leader that died or was cut off is told until its lease has run out; one of an earlier term than the one
-// that lasts is not. It asks the master, and blocks for a round trip.
+// begun. A leader that died or was cut off is reported until its lease has run out, but never one of an earlier term
+// than the present one. It asks the master, and blocks for a round trip.
 func Current(ctx context.Context, s *holdfast.Session, name string) (Leader, error) {
 	l, _, err := newElection(s, name).current(ctx, "current")
 	return l, err
@@ -72,7 +72,8 @@ func (e *election) current(ctx context.Context, operation string) (l Leader, lef
 	return l, left, err
 }
 
-// Watch tells who leads, and then each change, until ctx ends or the loop does. The zero Leader says that nobody leads.
+// Watch reports who leads, and then each change, until ctx ends or the loop does. The zero Leader says that nobody
+// leads.
 //
 //	for l, err := range leader.Watch(ctx, session, "billing") {
 //		if err != nil {
@@ -81,15 +82,15 @@ func (e *election) current(ctx context.Context, operation string) (l Leader, lef
 //		log.Printf("term %d: %s", l.Term, l.Host)
 //	}
 //
-// A term that begins, or ends by a resignation, is told at once; one that ends with its lease when that is over; what
-// was not heard of within 6 s. If the leader's session is closed, the lock is free at once; but if nobody else stands,
-// that is told when the next term begins, or within 6 s. A change that is undone before Watch looks, or while the
-// loop's body runs, is not told. Terms only go up: once it has told one, it tells no earlier one.
+// A term that begins, or ends by a resignation, is reported at once, and one that ends with its lease when the lease is
+// over. If a message is lost, the change is reported within 6 s. If the leader's session is closed, the lock is free at
+// once; but if nobody else stands, that is reported when the next term begins, or within 6 s. A change that is undone
+// before Watch looks, or while the loop's body runs, is not reported. Terms only go up: once Watch has reported one, it
+// reports no earlier one.
 //
-// Watch waits out an outage of the server. An error is the last that it tells: it matches ctx.Err() and its cause if
-// ctx ended, [holdfast.ErrClosed] if the session did, and is the server's refusal otherwise. Watch costs a
-// subscription, a look for each message, one when the lease would be over, and one every 4 to 6 s. To lead, nobody
-// needs it.
+// Watch waits out an outage of the server. An error comes last: it matches ctx.Err() and its cause if ctx ended, and
+// [holdfast.ErrClosed] if the session was closed; otherwise it is the server's refusal. Watch costs a subscription, a
+// look for each message, one when the lease would be over, and one every 4 to 6 s. Leading does not need it.
 func Watch(ctx context.Context, s *holdfast.Session, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		e := newElection(s, name)

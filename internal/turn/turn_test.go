@@ -61,23 +61,22 @@ func TestWhoeverGivesUpIsSkipped(t *testing.T) {
 
 // A turn that comes in the moment in which the call gives up is passed on.
 func TestATurnThatComesTooLateIsPassedOn(t *testing.T) {
-	for range 1000 {
-		var turns turn.Turn
-		require.NoError(t, turns.Enter(t.Context()))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if turns.Enter(ctx) == nil {
-				turns.Leave()
-			}
-		}()
-		go cancel()
-		turns.Leave()
-		<-ended
-		require.NoError(t, turns.Enter(t.Context()))
-		turns.Leave()
-		require.True(t, turns.Free())
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			var turns turn.Turn
+			require.NoError(t, turns.Enter(t.Context()))
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if turns.Enter(ctx) == nil {
+					turns.Leave()
+				}
+			}()
+			synctest.Wait()
+			cancel()
+			turns.Leave() // before the call has seen that
+			synctest.Wait()
+			require.True(t, turns.Free())
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
@@ -39,4 +40,23 @@ func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	kit.Within(t, time.Second, reentry, "the end of the re-entry")
 	require.NoError(t, kit.Within(t, 5*time.Second, last, "the release"))
 	c.theyTakeIt(c.lease / 2)
+}
+
+// A release that gets no turn before it has to return is made up for, also if the call that had the turn knew of no
+// other: here that of a nested hold, which tells the server that the outer one is left.
+func TestAReleaseThatGetsNoTurnIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	outer := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: 1500 * time.Millisecond}))
+	ctx := context.WithoutCancel(outer.Context(t.Context()))
+	inner := kit.Lock(t, ctx, rlock.New(s, "x", &rlock.Options{FixedLease: time.Hour}))
+	held := p.On(kit.ScriptNamed("rlock_release"), proxy.HoldReply, proxy.First)
+	nested := make(chan error, 1)
+	go func() { nested <- inner.Release() }()
+	held.Wait(t, 1)
+	require.ErrorIs(t, outer.Release(), holdfast.ErrUnknown) // after half a second
+	held.Release()
+	require.NoError(t, kit.Within(t, kit.Told, nested, "the nested release"))
+	kit.AwaitFor(t, kit.Told, "a free lock", func() bool { return srv.Int(t, "EXISTS", "x") == 0 })
 }

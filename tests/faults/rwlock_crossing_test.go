@@ -85,6 +85,28 @@ func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	s.ends()
 }
 
+// A number that a call has asked for without a reply is no other call's: what the first one may have left is given
+// back.
+func TestANumberWithoutAReplyIsNoOtherCalls(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	acquire := kit.ScriptOf(kit.KindOf("rwlock read"), "acquire")
+	first := func(c []string) bool { return acquire(c) && slices.Contains(c, "20000") }
+	lost := s.proxy.On(first, proxy.DropReply, proxy.First)
+	vain := s.proxy.On(first, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	ctx, cancel := context.WithCancel(s.ctx)
+	waiting := kit.GoLock(ctx, kit.OrdersRW(s.session, 20*time.Second).Read().Lock)
+	lost.Wait(t, 1)
+	vain.Wait(t, 1)
+	given := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.Pass, proxy.EveryTime)
+	read := kit.Lock(t, s.ctx, s.rw.Read()) // so the first call would re-enter, and gives up what it has asked for
+	given.WaitAnswered(t, 1)
+	cancel()
+	require.Error(t, kit.Within(t, 5*time.Second, waiting, "the end of the first call").Err)
+	s.readsOn(read)
+	s.ends()
+}
+
 // After the release of one of several holds, no older release finds a count at which it would take the others.
 func TestALateReleaseFindsNoCountThatItKnowsOf(t *testing.T) {
 	t.Parallel()

@@ -114,6 +114,7 @@ func TestAShorterLeaseMayComeLate(t *testing.T) {
 	require.ErrorIs(t, e.UpdateLease(ctx, h.ID(), 4*time.Second), holdfast.ErrUnknown)
 	kit.Await(t, "another connection", func() bool { return kit.ErrorOf(e.AvailablePermits(t.Context())) == nil })
 	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 30*time.Second))
+	require.ErrorIs(t, h.Extend(t.Context(), 30*time.Second), holdfast.ErrUnknown)
 	update.Release()
 	update.WaitAnswered(t, 1)
 	left, err := e.RemainingLease(t.Context(), h.ID())
@@ -121,6 +122,45 @@ func TestAShorterLeaseMayComeLate(t *testing.T) {
 	require.Less(t, left, 5*time.Second)
 	require.Less(t, time.Until(h.Deadline()), left)
 	require.NoError(t, h.Release())
+}
+
+// An update that the server refuses as late is sent again, and no doubt stays of the first.
+func TestAnUpdateThatIsSentAgainIsBelieved(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	e := kit.NewExports(t, kit.Open(t, p.Addr(), nil), 1, 30*time.Second)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	late := "*2\r\n:-2\r\n:" + strconv.FormatInt(time.Now().UnixMilli(), 10)
+	refused := p.On(kit.ScriptNamed("semaphore_update_expirable"), proxy.Answer(late), proxy.First)
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), time.Minute))
+	require.Equal(t, 2, refused.Matched())
+	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
+	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
+	require.Greater(t, time.Until(h.Deadline()), 110*time.Second)
+}
+
+// A longer lease that the server may have, of a hold that is lost before anybody knows, keeps no permit.
+func TestALongerLeaseOfALostHoldKeepsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]proxy.Action{"no reply": proxy.DropReply, "late reply": proxy.HoldReply} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			e := kit.NewExports(t, kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1, 500*time.Millisecond)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			update := p.On(kit.ScriptNamed("semaphore_update_expirable"), action, proxy.First)
+			updated := make(chan error, 1)
+			go func() { updated <- e.UpdateLease(t.Context(), h.ID(), time.Hour) }()
+			update.Wait(t, 1)
+			<-h.Context(t.Context()).Done()
+			require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+			update.Remove()
+			require.Error(t, kit.Within(t, kit.Told, updated, "the end of the update"))
+			kit.AwaitFor(t, kit.Told, "the permit", func() bool { return srv.Str(t, "GET", "exports") == "1" })
+		})
+	}
 }
 
 // A refusal changes nothing: the former lease stays believed in.

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,20 @@ func TestAFirstCallOfAFairLockThatIsLostIsNoLostPlace(t *testing.T) {
 	require.NoError(t, h.Release())
 	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the waiter").Release())
 	require.NotContains(t, log.String(), "taken for dead")
+}
+
+func TestAWaiterOfAFairLockThatHasLostItsPlaceSaysSo(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var log kit.Journal
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Logger: log.Logger()})
+	h := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))
+	got := kit.GoLock(t.Context(), fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: time.Second}).Lock)
+	queued(t, srv, 1)
+	srv.Do(t, "DEL", ordersQueue, ordersDue, ordersOurs, ordersAlive)
+	kit.Await(t, "its word", func() bool { return strings.Contains(log.String(), "taken for dead, queued up anew") })
+	require.NoError(t, h.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the waiter").Release())
 }
 
 // An observer that is told of a wait does not have the turn of the call's owner.

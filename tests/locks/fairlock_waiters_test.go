@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -223,16 +224,31 @@ func TestAWaiterThatGaveUpIsNotInItsOwnWay(t *testing.T) {
 // leave.
 func TestAWaiterThatWasRefusedIsNotInTheQueue(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-zadd")
-	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "app"}, nil)
-	hold := kit.Lock(t, t.Context(), fairlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
-	_, err := fairlock.New(s, "x", nil).Lock(t.Context())
-	require.Error(t, err)
-	require.Regexp(t, aclNo, err.Error())
-	kit.Await(t, "an empty queue", func() bool {
-		return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0
-	})
-	require.NoError(t, hold.Release())
-	require.NoError(t, kit.Lock(t, t.Context(), fairlock.New(s, "x", nil)).Release())
+	fair := func(s *holdfast.Session) holdfast.Locker { return fairlock.New(s, "x", nil) }
+	plain := func(s *holdfast.Session) holdfast.Locker { return rlock.New(s, "x", nil) }
+	for name, c := range map[string]struct {
+		of    func(s *holdfast.Session) holdfast.Locker
+		right string // that is missing
+	}{
+		"before it stands": {fair, "-zadd"},
+		"when it stands":   {fair, "-pexpire"},
+		"rlock":            {plain, "-pexpire"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", c.right)
+			s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "app"}, nil)
+			hold := kit.Lock(t, t.Context(), c.of(kit.Open(t, srv.Addr(), nil)))
+			_, err := c.of(s).Lock(t.Context())
+			require.Error(t, err)
+			require.Regexp(t, aclNo, err.Error())
+			kit.Await(t, "an empty queue", func() bool {
+				return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}", "holdfast_line:{x}") == 0
+			})
+			require.NoError(t, hold.Release())
+			srv.Do(t, "ACL", "SETUSER", "app", "+@all")
+			require.NoError(t, kit.Lock(t, t.Context(), c.of(s)).Release())
+		})
+	}
 }

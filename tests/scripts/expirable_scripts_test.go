@@ -131,6 +131,11 @@ func TestExpirableScripts(t *testing.T) {
 			call:  acquirePermits{lease: "0", ids: []string{"a", "b"}},
 			reply: got, after: permits("3", taken{"a": never, "b": never}),
 		},
+		"a copy shortens no lease": {
+			seed:  permitsSeed("3", taken{"a": nextYear}),
+			call:  acquirePermits{lease: "500", ids: []string{"a"}},
+			reply: got, after: permits("3", taken{"a": nextYear}),
+		},
 		"a copy that finds none free": {
 			seed:  permitsSeed("0", taken{"a": never, "b": never}),
 			call:  acquirePermits{lease: "0", ids: []string{"a", "b"}},
@@ -216,6 +221,14 @@ func TestExpirableScripts(t *testing.T) {
 			seed: permitsSeed("3", taken{"a": never}),
 			call: releasePermits{publish: "SPUBLISH?", ids: []string{"a"}}, fails: "command called from",
 			after: permits("3", taken{"a": never}),
+		},
+		"of a semaphore that expires, whose message is refused": {
+			seed: with(permitsSeed("3", taken{"a": never}), [][]string{{"EXPIRE", "x", "10"}, {"EXPIRE", permitsKey, "10"}}),
+			call: releasePermits{publish: "SPUBLISH?", ids: []string{"a"}}, fails: "command called from",
+			after: map[string]redistest.Value{
+				"x":        {Type: "string", Content: "3", Expires: true},
+				permitsKey: {Type: "zset", Content: taken{"a": never}, Expires: true},
+			}, ttls: map[string]int{permitsKey: 10},
 		},
 		"as many as a call may": {
 			seed: permitsSeed("0", many(10000, never)), call: releasePermits{ids: manyIDs(10000)}, reply: int64(3),
@@ -350,6 +363,17 @@ func TestExpirableScripts(t *testing.T) {
 		},
 		"none there": {call: resizePermits{n: "2"}, reply: now{}, after: permits("2", nil), messages: said("2")},
 		"to nothing": {call: resizePermits{n: "0"}, reply: now{}, after: permits("0", nil), messages: said("0")},
+		"made anew": {
+			call: resizePermits{n: "2", onlyNew: true}, reply: now{}, after: permits("2", nil), messages: said("2"),
+		},
+		"made anew beside permits that are taken": {
+			seed: permitsSeed("0", taken{"b": never})[1:], call: resizePermits{n: "2", onlyNew: true}, reply: now{},
+			after: permits("1", taken{"b": never}), messages: said("2"),
+		},
+		"there already": {
+			seed: permitsSeed("1", taken{"b": never}), call: resizePermits{n: "7", onlyNew: true}, reply: head(0),
+			after: permits("1", taken{"b": never}),
+		},
 		"too late": {
 			seed: permitsSeed("1", nil), call: resizePermits{n: "7", late: true}, reply: head(-2),
 			after: permits("1", nil),

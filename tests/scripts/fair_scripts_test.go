@@ -292,6 +292,9 @@ func (s fairStep) run(t *testing.T) {
 	if due, ok := space[fairKeys[2]].Content.(map[string]float64); ok {
 		assert.ElementsMatch(t, s.queue, slices.Collect(maps.Keys(due)), "who has a score")
 	}
+	if alive, ok := space[fairKeys[4]].Content.(map[string]float64); ok || len(list(fairKeys[3])) > 0 {
+		assert.Subset(t, slices.Collect(maps.Keys(alive)), s.ours, "who is alive")
+	}
 	assert.Equal(t, s.messages, messages.Drain(t))
 
 	// Whatever a user has no right to, nobody is told that it has the lock who does not have it.

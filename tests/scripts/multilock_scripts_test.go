@@ -33,6 +33,10 @@ func TestMultiLockScripts(t *testing.T) {
 			seed: seedAll, call: acquireAll{}, reply: now{},
 			after: taken, ttls: map[string]int{lockKey: 30, "y": 90, "z": 10},
 		},
+		"has one of them": {
+			seed: [][]string{{"HSET", lockKey, "a:1", "1"}, {"PEXPIRE", lockKey, "90000"}}, call: acquireAll{}, reply: now{},
+			after: taken, ttls: map[string]int{lockKey: 90, "y": 20, "z": 10},
+		},
 		"a copy finds what has been re-entered": {
 			seed: seed("a:1", "3"), call: acquireAll{leases: []string{"30000"}}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "3")},

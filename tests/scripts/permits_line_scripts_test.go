@@ -420,6 +420,11 @@ func TestExpirableLineScripts(t *testing.T) {
 			reply: int64(3), after: has("1", nil, line(wantsOne)),
 			messages: []redistest.Message{{Channel: scChannel, Payload: "1"}},
 		},
+		"finds that its lease is over, and tells the first": {
+			seed: with(permitsSeed("0", scores{"a": 1}), inLine(wantsOne)), call: releasePermits{ids: a},
+			reply: int64(0), after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
 		"leaves the line, and tells the next": {
 			seed: with(permitsSeed("1", nil), inLineTold(wantsIt), inLine(wantsOne)),
 			call: releasePermits{leaves: true, ids: a}, reply: int64(0),

@@ -117,6 +117,11 @@ func TestStandToWriteScript(t *testing.T) {
 			after: all(keyspace(lockOf("mode", "read", ours, "1", java, "1"), ourRead, javasRead), writers(wantsToWrite), some),
 			due:   map[string]int{wantsToWrite: standing},
 		},
+		"stands behind so many that it does not look whose": {
+			seed: manyReaders(34, 10, 10), call: standWrite{}, reply: in(4000, 1),
+			after: all(keyspace(lockOf(manyFields(34)...), manyHolds(34)...), writers(wantsToWrite), some),
+			due:   map[string]int{wantsToWrite: standing},
+		},
 		"looks without a place": {
 			seed: javas, call: standWrite{looks: true}, reply: in(4000, 1), after: javasStay,
 		},
@@ -127,6 +132,11 @@ func TestStandToWriteScript(t *testing.T) {
 			seed: javas, call: standWrite{ahead: true}, reply: in(1666, 1),
 			after: all(javasStay, writers(wantsToWrite), some),
 			due:   map[string]int{wantsToWrite: standing, me: 5000},
+		},
+		"readers wait behind it, and no longer behind the dead": {
+			seed: with(javas, [][]string{{"ZADD", rwWriters, "1000", wantsOne}}), call: standWrite{ahead: true},
+			reply: in(1666, 1), after: all(javasStay, writers(wantsToWrite), some),
+			due: map[string]int{wantsToWrite: standing, me: 5000},
 		},
 		"takes a free lock, and readers wait behind it no longer": {
 			seed: with(writersWait(soon, wantsToWrite), [][]string{{"ZADD", rwWriters, "9e15", me}}),

@@ -177,6 +177,13 @@ func TestRenewReadScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(30),
 			ttls: map[string]int{a1: 30, a2: 30},
 		},
+		"the key that goes last, without memory": {
+			seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 10, 60), [][]string{{"DEL", a1}}), full: true,
+			call:  renew{by: "rwlock_renew_read", keys: []string{"x", a1}, owners: []string{"a:1"}},
+			reply: []any{now{}, lastsFor(60000)},
+			after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(60),
+			ttls: map[string]int{a1: 30, a2: 60},
+		},
 		"the dead stay dead": {
 			seed:  join(rwSeed(10, "mode", "read", "a:1", "1", "b:1", "1"), reads("b:1", 10)),
 			call:  renew{by: "rwlock_renew_read", keys: []string{"x", a1}, owners: []string{"a:1"}},

@@ -133,6 +133,11 @@ func TestAcquireReadScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(60),
 			ttls: map[string]int{a1: 60},
 		},
+		"a copy has its lease": {
+			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
+			call: acquireRead{}, reply: taken,
+			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(30), ttls: map[string]int{a1: 30},
+		},
 		"under the owner's own writing": {
 			seed: rwSeed(10, "mode", "write", "a:1:write", "1"),
 			call: acquireRead{nested: true}, reply: taken,

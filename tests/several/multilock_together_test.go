@@ -248,6 +248,24 @@ func TestLocksAlikeGrantedTooLateAreNotHeld(t *testing.T) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
+// Such a grant is given back, or a call that waits would wait for itself.
+func TestLocksAlikeGrantedTooLateAreTakenAnew(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // so that the connection is not given up
+	const length = time.Second
+	m := multilock.New(rlock.New(s, "a", &rlock.Options{FixedLease: length}),
+		rlock.New(s, "b", &rlock.Options{FixedLease: time.Hour}))
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // now the server's clock is known
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.HoldReply, proxy.First)
+	got := kit.GoLock(t.Context(), m.Lock)
+	rule.Wait(t, 1)
+	kit.SleepUntil(time.Now().Add(length))
+	rule.Release()
+	require.NoError(t, kit.Granted(t, kit.Told, got, "the locks").Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
 // If a lost reply may have granted the locks, they are given back as soon as somebody else is known to have one of
 // them.
 func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
