@@ -67,19 +67,19 @@ func (cs *Claims) Enter(ctx context.Context) (leave func(), err error) {
 }
 
 func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
-	leave = func() {
-		for _, c := range claims {
-			c.Leave()
-		}
-	}
 	for i, c := range claims {
 		if err := c.Enter(ctx); err != nil {
-			claims = claims[:i]
-			leave()
+			leaveAll(claims[:i])
 			return nil, &script.Failure{Class: script.Refused, Err: err}
 		}
 	}
-	return leave, nil
+	return func() { leaveAll(claims) }, nil
+}
+
+func leaveAll(claims []*claim) {
+	for _, c := range claims {
+		c.Leave()
+	}
 }
 
 // Begin makes holds of the grants of a call under a wire owner, by when it was sent and its reply came. Copies of it

@@ -36,7 +36,7 @@ const leaveAgain = time.Second
 func (r *Runner) do(ctx context.Context, g *gate, c *Call) error {
 	changes := r.changes.Load()
 	if !g.stands(changes) && ctx.Done() != nil {
-		return r.doAside(ctx, g, c, changes)
+		return r.doAside(Limited(ctx), g, c, changes)
 	}
 	client, ctx := sharing.Bearable(ctx, r.client)
 	r.calls.Add(1)

@@ -2,52 +2,55 @@ package script
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // An EndingLate is a context that has its own end only from when it matters: when a call has to wait for others, or for
 // a connection, or has failed. Before, the connection ends a call that falls silent; and a context with an end would be
-// more than all else that a call allocates, and would make a direct connection pipelined. It is of one goroutine until
-// then.
+// more than all else that a call allocates, and would make a direct connection pipelined.
 type EndingLate struct {
 	context.Context //nolint:containedctx // what it is for
 
-	end   time.Time
-	cause error
-	stop  context.CancelFunc // nil: it has no end of its own yet
+	end     time.Time
+	cause   error
+	limited atomic.Pointer[ending] // nil: it has no end of its own yet
 }
 
-var unlimited = sync.Pool{New: func() any { return new(EndingLate) }}
+type ending struct {
+	context.Context //nolint:containedctx // with the end
+	stop            context.CancelFunc
+}
 
 // EndsLate returns ctx, which is to end then because of cause, unless ctx ends before. Stop it.
 func EndsLate(ctx context.Context, end time.Time, cause error) *EndingLate {
-	l := unlimited.Get().(*EndingLate)
-	*l = EndingLate{Context: ctx, end: end, cause: cause}
-	return l
-}
-
-// limit has it end at its end from now on.
-func (l *EndingLate) limit() {
-	if l.stop == nil {
-		l.Context, l.stop = context.WithDeadlineCause(l.Context, l.end, l.cause)
-	}
-}
-
-// Stop says that nobody needs it any more.
-func (l *EndingLate) Stop() {
-	if l.stop != nil { // a call that was left behind may still have it
-		l.stop()
-		return
-	}
-	*l = EndingLate{}
-	unlimited.Put(l)
+	return &EndingLate{Context: ctx, end: end, cause: cause}
 }
 
 // Limited is ctx, which ends when it should from now on.
 func Limited(ctx context.Context) context.Context {
-	if l, ok := ctx.(*EndingLate); ok {
-		l.limit()
+	if l, ok := ctx.(*EndingLate); ok && l.limited.Load() == nil {
+		inside, stop := context.WithDeadlineCause(l.Context, l.end, l.cause)
+		l.limited.Store(&ending{inside, stop})
 	}
 	return ctx
 }
+
+// Stop says that nobody waits for its end any more.
+func (l *EndingLate) Stop() {
+	if now := l.limited.Load(); now != nil {
+		now.stop()
+	}
+}
+
+func (l *EndingLate) now() context.Context {
+	if now := l.limited.Load(); now != nil {
+		return now
+	}
+	return l.Context
+}
+
+func (l *EndingLate) Deadline() (time.Time, bool) { return l.now().Deadline() }
+func (l *EndingLate) Done() <-chan struct{}       { return l.now().Done() }
+func (l *EndingLate) Err() error                  { return l.now().Err() }
+func (l *EndingLate) Value(key any) any           { return l.now().Value(key) }
