@@ -20,6 +20,12 @@ var (
 	forceScript   = script.Load("fairlock_force")
 )
 
+// What fairlock_acquire and fairlock_release take for each of their last arguments that is missing.
+var (
+	usualTake   = []string{"30000", "1", "15000", "300000", "PUBLISH", "0", "0", ""}
+	usualReturn = []string{"0", "30000", "300000", "PUBLISH", "1"}
+)
+
 // protocol is how the core calls the lock's scripts.
 type protocol Mutex
 
@@ -52,16 +58,18 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 	if p.tokens != nil && !w.Tokened {
 		c.Key(p.tokens.key)
 	}
-	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
-		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.sessions()).Int(grant).Arg(again)
-	if p.tokens != nil && p.tokens.ttl != "" {
-		c.Arg(p.tokens.ttl)
+	ttl := ""
+	if p.tokens != nil {
+		ttl = p.tokens.ttl
 	}
-	return c
+	return c.Arg(w.Owner).Int(w.NotAfter).Arg(p.lock().Channel, p.sessions()).Optional(usualTake, w.Lease,
+		strconv.Itoa(w.Target), wait, p.javaWait, p.lock().Publish(), strconv.FormatInt(grant, 10), again, ttl)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
-	return p.passing(p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count))).Arg(p.lock().Millis())
+	l := p.lock()
+	return p.call(releaseScript).Arg(r.Owner, l.Channel, p.sessions()).Optional(usualReturn,
+		strconv.Itoa(r.Count), l.Millis(), p.javaWait, l.Publish(), l.Session().Counting())
 }
 
 func (p *protocol) Leave(owner string) *script.Call {

@@ -10,19 +10,20 @@
 -- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then, expires in a day; see fair_life
 -- KEYS[6]  token  string, the last fencing token issued, expires only with ARGV[12]; only with fencing
 --
+-- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
--- ARGV[2]  target     hold count to raise to; 1 creates the lock, above 1 never does
--- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53
--- ARGV[4]  not_after  server ms; executed later, the call refuses itself
--- ARGV[5]  wait       ms for which a waiter lives on without calling again; 0: does not wait
--- ARGV[6]  java_wait  ms, the longest wait of any Java process on this lock
--- ARGV[7]  publish    PUBLISH or SPUBLISH
--- ARGV[8]  channel    a waiter listens on this followed by its owner; of the lock's slot
--- ARGV[9]  told       the session of a waiter that hears listens on this followed by its id
+-- ARGV[2]  not_after  server ms; executed later, the call refuses itself
+-- ARGV[3]  channel    a waiter listens on this followed by its owner; of the lock's slot
+-- ARGV[4]  told       the session of a waiter that hears listens on this followed by its id
+-- ARGV[5]  lease      ms, a whole number, 0 < lease < 2^53; missing: 30000
+-- ARGV[6]  target     hold count to raise to; 1 creates the lock, above 1 never does; missing: 1
+-- ARGV[7]  wait       ms for which a waiter lives on without calling again; 0: does not wait; missing: 15000
+-- ARGV[8]  java_wait  ms, the longest wait of any Java process on this lock; missing: 300000
+-- ARGV[9]  publish    PUBLISH or SPUBLISH; missing: PUBLISH
 -- ARGV[10] grant      ms, a multiple of 10 up to 10230, for which a release may hand the lock to this
---                     waiter, whose session hears of it; 0: it does not hear
+--                     waiter, whose session hears of it; 0, or missing: it does not hear
 -- ARGV[11] again      "1": an earlier call of this owner's may have been executed; it gets no other place
--- ARGV[12] ttl        of the token's key, ms, a whole number; it may be missing: that never expires
+-- ARGV[12] ttl        of the token's key, ms, a whole number; missing: that never expires
 --
 -- REPLY    now                  held, without KEYS[6]; now in server ms
 -- REPLY    {1, now, token}      held; a new token of this owner, a copy's too, as a text from 2^53 on
@@ -37,9 +38,9 @@
 
 local call = redis.call
 local lock, queue = KEYS[1], KEYS[2]
-local owner, target, lease, again = ARGV[1], ARGV[2], ARGV[3], ARGV[11] == '1'
+local owner, lease, target, again = ARGV[1], ARGV[5] or '30000', ARGV[6] or '1', ARGV[11] == '1'
 
-if not string.find(lease, '^[1-9]%d*$') or #lease > 15 then
+if ARGV[5] and (not string.find(lease, '^[1-9]%d*$') or #lease > 15) then
   -- USES check_lease
   local _, mistake = check_lease(lease)
   if mistake then return mistake end
@@ -61,7 +62,7 @@ if not count and target ~= '1' then return {-1, 0} end
 
 local clock = call('TIME')
 local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
-if time > ARGV[4] + 0 then return {-2, time} end
+if time > ARGV[2] + 0 then return {-2, time} end
 
 -- The reply to whoever holds the lock, before it does: a token may be refused. A release that hands the lock on issues
 -- none, so a grant and a copy look alike, and both get one: it is higher than all before, and nobody else's.
@@ -91,9 +92,9 @@ end
 
 local q = {
   lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-  java_wait = tonumber(ARGV[6]), publish = ARGV[7], channel = ARGV[8], told = ARGV[9],
+  java_wait = tonumber(ARGV[8] or 300000), publish = ARGV[9] or 'PUBLISH', channel = ARGV[3], told = ARGV[4],
 }
-local wait = tonumber(ARGV[5])
+local wait = tonumber(ARGV[7] or 15000)
 
 local grant, alive, due
 if free or again then
@@ -151,7 +152,8 @@ end
 -- A removal comes first: a server without memory lets the rest pass then.
 local known = redis.call('ZREM', q.due, owner) == 1
 local mark = string.find(lock, '{', 1, true) and 0.5 or 0
-local asks = ARGV[10] == '0' and 0 or (ARGV[10] / 10 + mark) / 1024
+local ms_granted = tonumber(ARGV[10] or 0)
+local asks = ms_granted > 0 and (ms_granted / 10 + mark) / 1024 or 0
 local living = redis.call('ZADD', q.alive, string.format('%.17g', time + wait + asks), owner) == 0
 if again and not known and not living then
   fair_forget(q, owner)

@@ -7,23 +7,24 @@
 -- KEYS[4]  ours   list of this toolkit's waiting owners in the order they came
 -- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then; see fair_life
 --
+-- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
--- ARGV[2]  target     hold count to leave; 0 frees the lock
--- ARGV[3]  java_wait  ms, the longest wait of any Java process on this lock
--- ARGV[4]  publish    PUBLISH or SPUBLISH
--- ARGV[5]  channel    a waiter listens on this followed by its owner; of the lock's slot
--- ARGV[6]  told       the session of a waiter that hears listens on this followed by its id
--- ARGV[7]  reach      "0": the server does not count those who listen at others; else "1"
--- ARGV[8]  lease      ms, of a lock that the server refuses to hand on
+-- ARGV[2]  channel    a waiter listens on this followed by its owner; of the lock's slot
+-- ARGV[3]  told       the session of a waiter that hears listens on this followed by its id
+-- ARGV[4]  target     hold count to leave; 0, or missing, frees the lock
+-- ARGV[5]  lease      ms, of a lock that the server refuses to hand on; missing: 30000
+-- ARGV[6]  java_wait  ms, the longest wait of any Java process on this lock; missing: 300000
+-- ARGV[7]  publish    PUBLISH or SPUBLISH; missing: PUBLISH
+-- ARGV[8]  reach      "0": the server does not count those who listen at others; else "1", or missing
 --
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
 -- REPLY    2  freed, or handed on
 
 local call = redis.call
-local lock, queue, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local lock, queue, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[4]
 
-if target ~= '0' then
+if target and target ~= '0' then
   -- USES lower
   if call('HEXISTS', lock, owner) == 0 then return 0 end
   lower(lock, owner, target)
@@ -37,8 +38,9 @@ if not head then return 2 * call('HDEL', lock, owner) end
 local done, reply = pcall(function()
   return fair_pass({
     lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-    java_wait = tonumber(ARGV[3]), publish = ARGV[4], channel = ARGV[5], told = ARGV[6], reach = ARGV[7],
-  }, now(), head, owner, ARGV[8])
+    java_wait = tonumber(ARGV[6] or 300000), publish = ARGV[7] or 'PUBLISH', channel = ARGV[2], told = ARGV[3],
+    reach = ARGV[8],
+  }, now(), head, owner, ARGV[5] or '30000')
 end)
 if done then return reply or 2 end
 -- The server has refused something, perhaps before it was known whose the lock is.

@@ -5,12 +5,13 @@
 -- KEYS[1]  lock       hash {wire owner -> hold count}, expires with its longest lease
 -- KEYS[2]  token      string, the last fencing token issued, expires only with ARGV[6]; only with fencing
 --
+-- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
--- ARGV[2]  target     hold count to raise to; 1 creates the lock, above 1 never does
--- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53
--- ARGV[4]  not_after  server ms; executed later, the call refuses itself
--- ARGV[5]  age        "age": tell how long the server has been up; else "", or it is missing, with what follows
--- ARGV[6]  ttl        of the token's key, ms, a whole number; it may be missing: that never expires
+-- ARGV[2]  not_after  server ms; executed later, the call refuses itself
+-- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53; missing: 30000
+-- ARGV[4]  target     hold count to raise to; 1 creates the lock, above 1 never does; missing: 1
+-- ARGV[5]  age        "age": tell how long the server has been up; else "", or missing
+-- ARGV[6]  ttl        of the token's key, ms, a whole number; missing: that never expires
 --
 -- REPLY    now                       held, without KEYS[2] and age; now in server ms
 -- REPLY    {1, now, token}           held; token of this owner, as a text from 2^53 on
@@ -23,9 +24,9 @@
 
 local call = redis.call
 local lock, token = KEYS[1], KEYS[2]
-local owner, target, lease = ARGV[1], ARGV[2], ARGV[3]
+local owner, lease, target = ARGV[1], ARGV[3] or '30000', ARGV[4] or '1'
 
-if not string.find(lease, '^[1-9]%d*$') or #lease > 15 then
+if ARGV[3] and (not string.find(lease, '^[1-9]%d*$') or #lease > 15) then
   -- USES check_lease
   local _, mistake = check_lease(lease)
   if mistake then return mistake end
@@ -45,7 +46,7 @@ end
 
 local clock = call('TIME')
 local time = clock[1] * 1000 + clock[2] / 1000 -- a reply has whole ms
-if time > ARGV[4] + 0 then return {-2, time} end
+if time > ARGV[2] + 0 then return {-2, time} end
 
 -- A first acquisition that finds itself is a copy, its token is the last one issued; a re-entry
 -- that wants a token is the first hold of this owner to want one.
@@ -59,7 +60,7 @@ end
 if free then
   call('HSET', lock, owner, '1')
   local done = redis.pcall('PEXPIRE', lock, lease)
-  if type(done) == 'table' then -- refused: no lock may ever stand without an expiry
+  if done ~= 1 then -- refused: no lock may ever stand without an expiry
     call('DEL', lock)
     return done
   end

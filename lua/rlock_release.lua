@@ -8,12 +8,13 @@
 -- KEYS[3]  alive    sorted set {waiter in line -> server ms}: dead then
 -- KEYS[4]  token    string, the last fencing token issued
 --
+-- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner    "<session>:<number>", the wire owner
--- ARGV[2]  target   hold count to leave; 0 frees the lock
--- ARGV[3]  publish  PUBLISH or SPUBLISH
--- ARGV[4]  channel  where those wait who are not in the line; in a cluster, of the lock's slot
--- ARGV[5]  reach    "0": the server does not count those who listen at others; else "1"
--- ARGV[6]  lease    ms, of a lock that the server refuses to free
+-- ARGV[2]  channel  where those wait who are not in the line; in a cluster, of the lock's slot
+-- ARGV[3]  lease    ms, of a lock that the server refuses to free; missing: 30000
+-- ARGV[4]  publish  PUBLISH or SPUBLISH; missing: PUBLISH
+-- ARGV[5]  reach    "0": the server does not count those who listen at others; else "1", or missing
+-- ARGV[6]  target   hold count to leave; 0, or missing, frees the lock
 -- ARGV[7]  waiter   of the owner, or another one of its session, which is to be in the line no more; only where it
 --                   may be
 --
@@ -22,9 +23,10 @@
 -- REPLY    n  from 2: freed or handed on, and n - 2 others wait, as far as is known
 
 local call = redis.call
-local lock, line, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local lock, line, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[6]
+local publish, channel = ARGV[4] or 'PUBLISH', ARGV[2]
 
-if target ~= '0' then
+if target and target ~= '0' then
   -- USES lower
   if call('HEXISTS', lock, owner) == 0 then return 0 end
   lower(lock, owner, target)
@@ -34,17 +36,17 @@ end
 local waiting = line and call('LLEN', line) or 0
 if waiting == 0 then
   if call('HDEL', lock, owner) == 0 then return 0 end
-  local heard = redis.pcall(ARGV[3], ARGV[4], '0')
-  if type(heard) == 'number' then return 2 + heard end
+  local heard = redis.pcall(publish, channel, '0')
+  if heard == 0 or type(heard) == 'number' then return 2 + heard end -- mostly 0, and type is slow
   call('HSET', lock, owner, '1') -- a server that refuses the message has changed nothing
-  call('PEXPIRE', lock, ARGV[6])
+  call('PEXPIRE', lock, ARGV[3] or '30000')
   return heard
 end
 
 -- USES line_pass line_leave
 local l = {
   lock = lock, line = line, alive = KEYS[3], token = KEYS[4],
-  publish = ARGV[3], channel = ARGV[4], reach = ARGV[5], owner = owner,
+  publish = publish, channel = channel, reach = ARGV[5], owner = owner,
 }
 if ARGV[7] then line_leave(l, ARGV[7]) end
 if call('HEXISTS', lock, owner) == 0 then return 0 end

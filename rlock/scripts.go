@@ -29,6 +29,12 @@ var (
 	}
 )
 
+// What rlock_acquire and rlock_release take for each of their last arguments that is missing.
+var (
+	usualTake   = []string{"30000", "1", "", ""}
+	usualReturn = []string{"30000", "PUBLISH", "1", "0", ""}
+)
+
 // keysOf returns the further keys of a lock: its line, the waiters alive there, and the fencing token.
 func keysOf(key string) [3]string {
 	return [...]string{wire.Line(key), wire.LineAlive(key), wire.TokenKey(key)}
@@ -80,24 +86,26 @@ func (p *protocol) acquire(w kind.Want, age string) *script.Call {
 	if p.fenced && !w.Tokened {
 		c.Key(p.token())
 	}
-	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
-	if age != "" || p.tokenTTL > 0 {
-		c.Arg(age)
-	}
+	ttl := ""
 	if p.tokenTTL > 0 {
-		c.Arg(lease.Millis(p.tokenTTL))
+		ttl = lease.Millis(p.tokenTTL)
 	}
-	return c
+	return c.Arg(w.Owner).Int(w.NotAfter).Optional(usualTake, w.Lease, strconv.Itoa(w.Target), age, ttl)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
-	keys := p.keys()
-	c := script.NewCall(releaseScript).Key(p.lock().Key()).Spare(keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
-		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting(), p.lock().Millis())
+	leave := ""
 	if r.Leave != "" {
-		c.Arg(lined{p}.waiter(r.Leave))
+		leave = lined{p}.waiter(r.Leave)
 	}
-	return c
+	return p.release(r.Owner, r.Count, leave)
+}
+
+// release is the call, which takes a waiter out of the line, too, if it is given.
+func (p *protocol) release(owner string, count int, waiter string) *script.Call {
+	keys, l := p.keys(), p.lock()
+	return script.NewCall(releaseScript).Key(l.Key()).Spare(keys[:]...).Arg(owner, l.Channel).
+		Optional(usualReturn, l.Millis(), l.Publish(), l.Session().Counting(), strconv.Itoa(count), waiter)
 }
 
 func (p *protocol) Renewal() *script.Script { return kind.RenewScript }
@@ -172,7 +180,7 @@ func (p lined) asks() string {
 
 // Leave takes an owner out of the line, and gives back whatever it may have been granted.
 func (p lined) Leave(owner string) *script.Call {
-	return p.Release(kind.Remaining{Owner: owner}).Arg(p.waiter(owner))
+	return p.release(owner, 0, p.waiter(owner))
 }
 
 func (p lined) WaiterLease() time.Duration { return waiterLease }

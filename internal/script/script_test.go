@@ -44,6 +44,20 @@ func TestACallIsSentAsItWasMade(t *testing.T) {
 	assert.Len(t, s.sha, 40)
 }
 
+func TestTheLastArgumentsAreLeftOutIfTheyAreAsUsual(t *testing.T) {
+	usual := []string{"30000", "1", ""}
+	for _, c := range []struct{ given, sent []string }{
+		{[]string{"30000", "1", ""}, []string{"o"}},
+		{[]string{"20000", "1", ""}, []string{"o", "20000"}},
+		{[]string{"30000", "2", ""}, []string{"o", "30000", "2"}},
+		{[]string{"30000", "1", "age"}, []string{"o", "30000", "1", "age"}},
+	} {
+		call := NewCall(Load("rlock_acquire")).Key("k").Arg("o").Optional(usual, c.given...)
+		assert.Equal(t, c.sent, call.args)
+		call.Free()
+	}
+}
+
 func TestACallThatIsUsedAgainHasNoLeftovers(t *testing.T) {
 	first, second := Load("rlock_acquire"), Load("lock_renew")
 	cmd := builder(t)

@@ -132,10 +132,10 @@ func Locks(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (o
 		number++
 		owner := s.ID() + ":" + strconv.Itoa(number)
 		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
-			Arg(owner, "1", "30000", notAfter()).Build()).AsInt64()
+			Arg(owner, notAfter()).Build()).AsInt64()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
-			Arg(owner, "0", "PUBLISH", "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
+			Arg(owner, "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
 		must(tb, err)
 	}
 	return func() { cycle(tb, ctx, l) }, bare

@@ -114,7 +114,7 @@ var bugs = []bug{
 	},
 	{
 		what:  "a lock has no time to live",
-		edits: []edit{{"lua/rlock_acquire.lua", "redis.pcall('PEXPIRE', lock, lease)", "redis.pcall('PERSIST', lock)"}},
+		edits: []edit{{"lua/rlock_acquire.lua", "redis.pcall('PEXPIRE', lock, lease)", "redis.pcall('EXISTS', lock)"}},
 		kinds: "rlock", catches: 11,
 	},
 	{

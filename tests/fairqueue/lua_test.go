@@ -151,7 +151,7 @@ func TestComparisonSees(t *testing.T) {
 		"never swept":                 {"if not head or (alive", "if true or not head or (alive"},
 		"4 s for Java's head":         {"time + 5000", "time + 4000"},
 		"Java's head not asked":       {"if due and redis", "if false and redis"},
-		"no not-after":                {"if time > ARGV[4] + 0 then return {-2, time} end\n\n-- The reply", "-- The reply"},
+		"no not-after":                {"if time > ARGV[2] + 0 then return {-2, time} end\n\n-- The reply", "-- The reply"},
 		"a copy that lowers":          {"if count < tonumber(target) then", "if true then"},
 		"a shorter lease taken":       {"if pttl < tonumber(lease) then", "if true then"},
 		"back in front of the other":  {"'AFTER'", "'BEFORE'"},

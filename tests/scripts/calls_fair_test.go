@@ -24,6 +24,7 @@ type acquireFair struct {
 	try   bool
 	token bool
 	ttl   string // of the token
+	short bool   // without the arguments that may be missing
 }
 
 func (a acquireFair) call() call {
@@ -35,7 +36,7 @@ func (a acquireFair) call() call {
 		grant = "0"
 	}
 	c := call{"fairlock_acquire", fairKeys, []string{
-		me, "1", halfAMin, soon, wait, javaWait, publishes, fairOwn, fairTold, grant, flag(a.again),
+		me, soon, fairOwn, fairTold, halfAMin, "1", wait, javaWait, publishes, grant, flag(a.again),
 	}}
 	if a.token {
 		c.keys = append(slices.Clone(fairKeys), tokenKey)
@@ -43,15 +44,22 @@ func (a acquireFair) call() call {
 	if a.ttl != "" {
 		c.args = append(c.args, a.ttl)
 	}
+	if a.short {
+		c.args = c.args[:4]
+	}
 	return c
 }
 
-type releaseFair struct{ unreached bool }
+type releaseFair struct{ unreached, short bool }
 
 func (r releaseFair) call() call {
-	return call{"fairlock_release", fairKeys, []string{
-		me, "0", javaWait, publishes, fairOwn, fairTold, flag(!r.unreached), halfAMin,
+	c := call{"fairlock_release", fairKeys, []string{
+		me, fairOwn, fairTold, "0", halfAMin, javaWait, publishes, flag(!r.unreached),
 	}}
+	if r.short {
+		c.args = c.args[:3]
+	}
+	return c
 }
 
 type leaveFair struct{}

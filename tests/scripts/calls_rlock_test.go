@@ -17,12 +17,13 @@ type acquire struct {
 	late        bool
 	fenced, age bool
 	ttl         string // of the token
+	short       bool   // without the arguments that may be missing
 }
 
 func (a acquire) call() call {
 	c := call{
 		script: "rlock_acquire", keys: []string{cmp.Or(a.key, lockKey)},
-		args: []string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late)},
+		args: []string{me, notAfter(a.late), cmp.Or(a.lease, halfAMin), strconv.Itoa(max(a.target, 1))},
 	}
 	if a.fenced {
 		c.keys = append(c.keys, tokenKey)
@@ -35,6 +36,9 @@ func (a acquire) call() call {
 	}
 	if a.ttl != "" {
 		c.args = append(c.args, a.ttl)
+	}
+	if a.short {
+		c.args = c.args[:2]
 	}
 	return c
 }
@@ -87,14 +91,18 @@ type release struct {
 	unreached bool // who listens at other servers is not counted
 	leaves    bool // the line, too
 	bare      bool // the slot moves
+	short     bool // without the arguments that may be missing
 }
 
 func (r release) call() call {
 	c := call{"rlock_release", lineKeys(lockKey), []string{
-		me, strconv.Itoa(r.target), publishes, channel, flag(!r.unreached), halfAMin,
+		me, channel, halfAMin, publishes, flag(!r.unreached), strconv.Itoa(r.target),
 	}}
 	if r.leaves {
 		c.args = append(c.args, waiter)
+	}
+	if r.short {
+		c.args = c.args[:2]
 	}
 	return c.of(r.bare)
 }

@@ -65,6 +65,10 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: with(hold, mine("b:1", hears), mine("c:1", hears)), call: releaseFair{}, reply: int64(2),
 			held: "b:1", queue: []string{"c:1"}, ours: []string{"c:1"}, messages: granted,
 		},
+		"hands it on without more arguments": {
+			seed: with(hold, mine("b:1", hears), mine("c:1", hears)), call: releaseFair{short: true}, reply: int64(2),
+			held: "b:1", queue: []string{"c:1"}, ours: []string{"c:1"}, messages: granted,
+		},
 		"without memory": {
 			seed: with(hold, mine("b:1", hears)), full: true, call: releaseFair{}, reply: int64(2),
 			held: "b:1", messages: granted,
@@ -171,6 +175,10 @@ func TestFairScriptsStand(t *testing.T) {
 		"without memory": {
 			seed: known, full: true, call: acquireFair{grant: "9500"}, reply: waits(1, 0),
 			held: ours, queue: both[1:], ours: both[1:],
+		},
+		"behind another, without more arguments": {
+			seed: with(known, mine("b:1", hears)), call: acquireFair{short: true}, reply: waits(1, 0), held: ours,
+			queue: both, ours: both,
 		},
 		"behind another": {
 			seed: with(known, mine("b:1", hears)), call: acquireFair{}, reply: waits(1, 0), held: ours, queue: both, ours: both,

@@ -62,7 +62,7 @@ func takeAnew(ctx context.Context, r *script.Runner) error {
 }
 
 func takeCall(key string) *script.Call {
-	return script.NewCall(acquireScript).Key(key).Arg("me:1", "1").Int(60_000).Int(1 << 53)
+	return script.NewCall(acquireScript).Key(key).Arg("me:1").Int(1 << 53).Int(60_000)
 }
 
 // assertFailed asserts the class of a failure, and whether it may pass by itself.

@@ -51,7 +51,7 @@ func (c *timedCaller) timed(t *testing.T, name string,
 
 func (c *timedCaller) acquire(t *testing.T) (script.Reply, error) {
 	return c.timed(t, "rlock_acquire", func(call *script.Call, w script.Window) {
-		call.Arg("a:1", "1", "30000").Int(w.NotAfter)
+		call.Arg("a:1").Int(w.NotAfter)
 	})
 }
 
@@ -137,7 +137,7 @@ func TestATimedCallThatIsAlwaysLateFails(t *testing.T) {
 	t.Parallel()
 	c := newTimedCaller(t)
 	reply, err := c.timed(t, "rlock_acquire",
-		func(call *script.Call, _ script.Window) { call.Arg("a:1", "1", "30000", past) })
+		func(call *script.Call, _ script.Window) { call.Arg("a:1", past) })
 	assertFailed(t, script.Refused, true, err)
 	assert.ErrorContains(t, err, "too late")
 	assert.NotZero(t, reply.At)

@@ -121,6 +121,10 @@ func TestScripts(t *testing.T) {
 			call: acquire{target: 2}, reply: unasked(-1),
 			after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
 		},
+		"takes it once, and for half a minute, without more arguments": {
+			call: acquire{short: true}, reply: now{},
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: about(30),
+		},
 		"too late, it creates nothing": {
 			call: acquire{late: true, fenced: true}, reply: head(-2), after: free,
 		},
@@ -179,6 +183,10 @@ func TestScripts(t *testing.T) {
 		"frees and publishes": {
 			seed: seed("a:1", "3"),
 			call: release{}, reply: int64(3), after: free, messages: released,
+		},
+		"frees and publishes without more arguments": {
+			seed: seed("a:1", "3"),
+			call: release{short: true}, reply: int64(3), after: free, messages: released,
 		},
 		"finds nothing, and publishes nothing": {
 			call: release{}, reply: int64(0), after: free,
