@@ -50,7 +50,14 @@ func (l *EndingLate) now() context.Context {
 	return l.Context
 }
 
+// Deadline is that of ctx, until there is an earlier end.
 func (l *EndingLate) Deadline() (time.Time, bool) { return l.now().Deadline() }
-func (l *EndingLate) Done() <-chan struct{}       { return l.now().Done() }
-func (l *EndingLate) Err() error                  { return l.now().Err() }
-func (l *EndingLate) Value(key any) any           { return l.now().Value(key) }
+
+// Done is closed at the end, if there is one by now.
+func (l *EndingLate) Done() <-chan struct{} { return l.now().Done() }
+
+// Err says why it has ended.
+func (l *EndingLate) Err() error { return l.now().Err() }
+
+// Value is that of ctx.
+func (l *EndingLate) Value(key any) any { return l.now().Value(key) }

@@ -72,7 +72,8 @@ func TestAWaiterIsWokenByTheReleaseWithoutASubscription(t *testing.T) {
 }
 
 // Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which is
-// free. Fair locks of the two names share more than that, the queue, and expirable semaphores the permits that are taken.
+// free. Fair locks of the two names share more than that: the queue. So do expirable semaphores: the permits that are
+// taken.
 func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
 	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		if k.Queues || k.Name == "multilock" || k.Name == "semaphore expirable" { // a multilock has a fair member
