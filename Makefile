@@ -36,7 +36,7 @@ quick: ## The tests that need no Redis, in less than a minute
 		./cmd/holdfast/... ./otel/example/... ./... ./otel/... ./goredis/... ./gocron/... ./tests/progress ./tests/docs \
 		$(BESIDE)
 
-# Most tests wait, for servers and leases, so some thirty run at once. The package that takes longest runs beside the
+# Most tests wait, for servers and leases, so some two dozen run at once. The package that takes longest runs beside the
 # others. Of these, those that take longest come first, then those that wait, so that the last ones leave no processor
 # idle. What make quick has run does not come again, but for the model if it was called by itself. The costs are
 # allocations, to which the race detector adds, and so does what a session does of its own accord while a busy machine
@@ -46,7 +46,7 @@ quick: ## The tests that need no Redis, in less than a minute
 FIRST := $(addprefix ./tests/,faults interop history command failovers fairqueue several fleet scripts \
 	setlockinterop campaign hub redistest pauses goredis upstream)
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
-	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 4 -parallel 5 -timeout 30m $(TESTFLAGS) $(FIRST) \
+	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 4 -parallel 4 -timeout 30m $(TESTFLAGS) $(FIRST) \
 		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench -e /locks $(FIRST:./%=-e %$$)) \
 		-- -race -vet=off -parallel 8 -timeout 30m $(TESTFLAGS) ./tests/locks $(MODEL)
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench

@@ -339,7 +339,7 @@ func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 				if !acquire(command) {
 					return false
 				}
-				n, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+				n, err := strconv.ParseInt(command[5], 10, 64) // behind the owner
 				assert.NoError(t, err)
 				notAfter <- n
 				return true
