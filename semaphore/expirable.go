@@ -88,10 +88,10 @@ func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "acquire", 1, session.Forever))
 }
 
-// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds to tryAcquire(). It
-// blocks for a round trip, and overtakes waiters. If the reply is lost, the attempt is repeated for up to a third of
-// the lease, at most a minute; then it is given up and undone, and TryAcquire returns [holdfast.ErrUnknown]. After an
-// error nothing is held.
+// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy], also if nobody has set the permits.
+// It corresponds to tryAcquire(). It blocks for a round trip, and overtakes waiters. If the reply is lost, the attempt
+// is repeated for up to a third of the lease, at most a minute; then it is given up and undone, and TryAcquire returns
+// [holdfast.ErrUnknown]. After an error nothing is held.
 func (e *Expirable) TryAcquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "try acquire", 1, 0))
 }

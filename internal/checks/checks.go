@@ -35,7 +35,8 @@ type Checks[G any] struct {
 	lose    func(g G, sent time.Duration)
 	then    func()
 
-	changes atomic.Int64 // signs so far
+	signs   atomic.Int64 // so far
+	wanted  atomic.Int64 // checks so far: one for each sign, and for what Since has found
 	running atomic.Bool
 }
 
@@ -49,30 +50,35 @@ func New[G any](
 
 // Changed says that another server may have taken over. It does not block.
 func (c *Checks[G]) Changed() {
-	c.changes.Add(1)
+	c.signs.Add(1)
+	c.want()
+}
+
+func (c *Checks[G]) want() {
+	c.wanted.Add(1)
 	if c.running.CompareAndSwap(false, true) && !c.session.Start(c.run) {
 		c.running.Store(false)
 	}
 }
 
 // Signs is how many there were so far.
-func (c *Checks[G]) Signs() int64 { return c.changes.Load() }
+func (c *Checks[G]) Signs() int64 { return c.signs.Load() }
 
 // Since checks again what is held if there were more signs by now: the last check may not know of what was granted
-// before a sign and answered after it.
+// before a sign and answered after it. That is no sign for others, or attempts that overlap would never leave off.
 func (c *Checks[G]) Since(signs int64) {
 	if c.Signs() != signs {
-		c.Changed()
+		c.want()
 	}
 }
 
-// run checks everything, once more if there was a sign meanwhile.
+// run checks everything, once more if that was wanted meanwhile.
 func (c *Checks[G]) run() {
 	for {
-		seen := c.changes.Load()
+		seen := c.wanted.Load()
 		c.check()
 		c.running.Store(false)
-		again := c.changes.Load() != seen && c.session.Context().Err() == nil
+		again := c.wanted.Load() != seen && c.session.Context().Err() == nil
 		if !again || !c.running.CompareAndSwap(false, true) {
 			return
 		}

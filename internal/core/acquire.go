@@ -194,7 +194,7 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 	a.Asked++
 	a.begins()
 	done := a.lock.Attempting(ctx)
-	checks := a.lock.keeper.checks
+	checks := a.lock.Checks()
 	signs := checks.Signs()
 	a.hold, inTheWay, err = a.tryTo(ctx)
 	checks.Since(signs)

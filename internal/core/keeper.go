@@ -51,6 +51,9 @@ func DebtsOf(s *session.Session) *debts.Debts[*Lock] { return &keeperOf(s).debts
 // soon is over which time renewals are spread that are due at once.
 const soon = 50 * time.Millisecond
 
+// Checks are those of what the lock's session holds.
+func (l *Lock) Checks() *checks.Checks[*grant] { return l.keeper.checks }
+
 // Changed checks what the session holds, as another server may have taken over.
 func (k *keeper) Changed() { k.checks.Changed() }
 

@@ -87,10 +87,12 @@ func (g *gate) settled(ctx context.Context) bool {
 	if left == nil {
 		return true
 	}
+	ctx, stop := inTime(ctx)
+	defer stop()
 	select {
 	case <-*left:
 		return true
-	case <-Limited(ctx).Done():
+	case <-ctx.Done():
 		return false
 	}
 }
@@ -157,12 +159,15 @@ func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error
 		p := place{gate: r.nodes.gate(key), lane: lane, alone: lane == Keep && sharing.AnyDirect(r.client)}
 		if p.take(ctx) {
 			if p.gate.settled(ctx) {
+				if p.gate.silent.Load() { // perhaps since it waits
+					Limited(ctx)
+				}
 				return p, nil
 			}
 			p.leave()
 		}
 	}
-	return place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
+	return place{}, &Failure{Class: Refused, Err: context.Cause(Limited(ctx))}
 }
 
 func (p place) take(ctx context.Context) bool {
@@ -170,7 +175,12 @@ func (p place) take(ctx context.Context) bool {
 		return p.gate.alone(ctx)
 	}
 	places := p.gate.places[p.lane]
-	return places.TryAcquire(1) || places.Acquire(Limited(ctx), 1) == nil
+	if places.TryAcquire(1) {
+		return true
+	}
+	ctx, stop := inTime(ctx)
+	defer stop()
+	return places.Acquire(ctx, 1) == nil
 }
 
 // abandon gives a place back once the call of a caller that has gone is certainly out of the

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An EndingLate is a context that has its own end only from when it matters: when a call has to wait for others, or for
-// a connection, or has failed. Before, the connection ends a call that falls silent; and a context with an end would be
+// An EndingLate is a context that has its own end only from when it matters: when a call has to wait for a
+// connection, or has failed. Before, the connection ends a call that falls silent; and a context with an end would be
 // more than all else that a call allocates, and would make a direct connection pipelined.
 type EndingLate struct {
 	context.Context //nolint:containedctx // what it is for
@@ -25,6 +25,15 @@ type ending struct {
 // EndsLate returns ctx, which is to end then because of cause, unless ctx ends before. Stop it.
 func EndsLate(ctx context.Context, end time.Time, cause error) *EndingLate {
 	return &EndingLate{Context: ctx, end: end, cause: cause}
+}
+
+// inTime is ctx for a wait in front of the connection, which ends when ctx should. If the connection is up after that,
+// the call itself needs no end of its own.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l, ok := ctx.(*EndingLate); ok && l.limited.Load() == nil {
+		return context.WithDeadlineCause(l.Context, l.end, l.cause)
+	}
+	return ctx, func() {}
 }
 
 // Limited is ctx, which ends when it should from now on.

@@ -235,7 +235,10 @@ func (c *batchCall) Attempt(ctx, _ context.Context) (done bool, retry time.Durat
 // try makes one attempt, and tells the observer.
 func (c *batchCall) try(ctx context.Context) (inTheWay time.Duration, err error) {
 	done := c.Attempting(ctx)
+	checks := c.locks[0].Checks()
+	signs := checks.Signs()
 	c.holds, inTheWay, err = c.tryTo(ctx)
+	checks.Since(signs)
 	c.Learn(err)
 	if done != nil && !errors.Is(err, ErrApart) { // that was none
 		done(err)
