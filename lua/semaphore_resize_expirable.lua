@@ -34,6 +34,5 @@ if free and (more == 0 or ARGV[6] == '1') then return {0, time} end
 -- The message first: a server that refuses it has then changed nothing.
 local heard, waiting = permit_publish(l, ARGV[1])
 redis.call('INCRBY', semaphore, string.format('%.0f', more))
-if not free then redis.call('PERSIST', permits) end -- as the number, which was lost, has no expiry any more
 if waiting then line_call(l, (free or 0) + more, time, heard == 0 and ARGV[1]) end
 return time
