@@ -177,6 +177,8 @@ const (
 //
 // Open refuses ConnLifetime, with which a script can run twice; ReplicaOnly, SendToReplicas and DisableAutoPipelining;
 // and a RingScaleEachConn of less than 10, which has no room for the thousand calls that a session may have in flight.
+// With Standalone.EnableRedirect, a session may go on listening to the server from which it was sent away: its waiters
+// then look from time to time. Sentinel is for that.
 func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	o, err := opts.checked()
 	if err != nil {

@@ -135,9 +135,6 @@ func (b *Barrier) take(ctx context.Context) (*holdfast.Hold, error) {
 		switch {
 		case errors.Is(err, holdfast.ErrBusy):
 			delay = 0
-			if n, err := b.places.Permits(ctx); err == nil && n == 0 { // the server has lost all that were taken
-				_ = b.places.SetPermits(ctx, b.parties)
-			}
 			continue
 		case !session.Passes(err):
 			return nil, err

@@ -49,7 +49,7 @@ func (g *grant) slack() {
 					break
 				}
 			}
-			if s.Closed() || errors.Is(err, session.ErrClosed) { // Close has cut it off, and does it instead
+			if err != nil && s.Closed() { // Close has cut it off, and does it instead
 				part.lock.keeper.closed.Leave(part)
 			}
 		}

@@ -264,9 +264,11 @@ func (c *conn) serve(ctx context.Context) error {
 		last, now, began = now, next, time.Now()
 		return nil
 	}
-	var look <-chan time.Time // nil while nothing is unwanted
+	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
 	delay := firstRoleCheck
-	check := time.After(delay) // a server that is alone may name another one, too: StandaloneOption.EnableRedirect
+	if c.hub.sharded || c.hub.client.Mode() != rueidis.ClientModeStandalone {
+		check = time.After(delay)
+	}
 	for {
 		begin, unwanted := c.next()
 		if err := c.subscribeAll(untilBroken{ctx, now.broken}, now, begin); err != nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -174,7 +176,11 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, redialTimeout, errNoConnection)
 	defer cancel()
 	r.wg.Add(1)
+	over := sync.OnceFunc(r.wg.Done)
+	var begun atomic.Bool
 	dialled := r.dials.DoChan(slot, func() (any, error) {
+		begun.Store(true)
+		defer over()
 		ctx, cancel := context.WithTimeout(sharing.Own(), redialTimeout)
 		defer cancel()
 		// Pinned: a client whose connection dies may still read a command when its error has been returned.
@@ -182,16 +188,15 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	})
 	select {
 	case result := <-dialled:
-		r.wg.Done()
+		over()
 		if foreign(result.Err) {
 			return errNoConnection
 		}
 		return result.Err
 	case <-ctx.Done():
-		go func() {
-			<-dialled
-			r.wg.Done()
-		}()
+		if !begun.Load() { // it waits for a dial that somebody else began
+			over()
+		}
 		return context.Cause(ctx)
 	}
 }
