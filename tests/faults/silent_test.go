@@ -12,9 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -46,4 +49,55 @@ func TestAnAttemptAtAServerThatStandsStillIsBounded(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	calls.Wait()
+}
+
+// A call that is cancelled while a goroutine of its own waits for the reply: the two do not race for its context.
+func TestACancelledCallRacesNobodyForItsContext(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	l := rlock.New(s, "x", nil)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	for range 5 {
+		p.CutAll() // the next call is the first one on its connection
+		kit.SleepUntil(time.Now().Add(200 * time.Millisecond))
+		held := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.HoldReply, proxy.First)
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error, 1)
+		go func() { got <- kit.ErrorOf(l.TryLock(ctx)) }()
+		held.Wait(t, 1)
+		cancel()
+		require.ErrorIs(t, kit.Within(t, kit.LongestWait, got, "the call"), context.Canceled)
+		held.Remove()
+		held.Release()
+	}
+}
+
+// An attempt that has waited for a renewal leaves a direct connection direct.
+func TestAnAttemptThatWaitedLeavesTheConnectionDirect(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 6 * time.Second})
+	try := func(name string) (*holdfast.Hold, error) {
+		return rlock.New(s, name, nil).TryLock(context.Background()) // which has no end
+	}
+	held, err := try("held")
+	require.NoError(t, err)
+	renewal := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
+	renewal.Wait(t, 1)
+	direct := func() bool { return sharing.AnyDirect((*session.Session)(s).Config().Client) }
+	require.True(t, direct(), "before")
+	got := make(chan error, 1)
+	go func() {
+		h, err := try("x")
+		if err == nil {
+			err = h.Release()
+		}
+		got <- err
+	}()
+	kit.SleepUntil(time.Now().Add(200 * time.Millisecond)) // it waits
+	renewal.Release()
+	require.NoError(t, kit.Within(t, kit.LongestWait, got, "the call"))
+	require.True(t, direct(), "afterwards")
+	require.NoError(t, held.Release())
 }

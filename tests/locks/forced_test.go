@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
@@ -41,6 +42,18 @@ func TestWhatIsFreedByForceWhileItIsGrantedIsLost(t *testing.T) {
 			l, h := rlock.New(s, "x", &rlock.Options{FixedLease: fixed}), (*holdfast.Hold)(nil)
 			return calls{
 				func(ctx context.Context) (err error) { h, err = l.TryLock(ctx); return err },
+				func(ctx context.Context) error { return kit.ErrorOf(l.ForceUnlock(ctx)) },
+				func() error { return h.Err() },
+			}
+		}},
+		"together": {"rlock_acquire_all", "rlock_force", func(s *holdfast.Session) calls {
+			opts, h := &rlock.Options{FixedLease: fixed}, (*holdfast.Hold)(nil)
+			l := rlock.New(s, "x", opts)
+			return calls{
+				func(ctx context.Context) (err error) {
+					h, err = multilock.New(l, rlock.New(s, "y", opts)).TryLock(ctx)
+					return err
+				},
 				func(ctx context.Context) error { return kit.ErrorOf(l.ForceUnlock(ctx)) },
 				func() error { return h.Err() },
 			}
@@ -78,6 +91,7 @@ func TestWhatIsFreedByForceWhileItIsGrantedIsLost(t *testing.T) {
 				require.NoError(t, kit.Within(t, kit.LongestWait, taken, "the call"))
 				require.NoError(t, kit.Within(t, kit.LongestWait, freed, "the force"))
 				kit.AwaitSoon(t, 3*time.Second, "the loss", func() bool { return errors.Is(c.err(), holdfast.ErrLost) })
+				srv.Do(t, "DEL", "y") // of the other lock, which is given back in the background
 				answer.Remove()
 				force.Remove()
 			}
