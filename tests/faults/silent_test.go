@@ -76,8 +76,19 @@ func TestACancelledCallRacesNobodyForItsContext(t *testing.T) {
 // An attempt that has waited for a renewal leaves a direct connection direct.
 func TestAnAttemptThatWaitedLeavesTheConnectionDirect(t *testing.T) {
 	t.Parallel()
+	for range 20 { // on a busy machine two calls may have met before
+		if attemptDuringRenewal(t) {
+			return
+		}
+	}
+	require.Fail(t, "no connection was direct")
+}
+
+// attemptDuringRenewal reports whether the connection was direct before.
+func attemptDuringRenewal(t *testing.T) bool {
+	t.Helper()
 	_, p := kit.StartProxied(t)
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 6 * time.Second})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 15 * time.Second})
 	try := func(name string) (*holdfast.Hold, error) {
 		return rlock.New(s, name, nil).TryLock(context.Background()) // which has no end
 	}
@@ -86,7 +97,7 @@ func TestAnAttemptThatWaitedLeavesTheConnectionDirect(t *testing.T) {
 	renewal := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
 	renewal.Wait(t, 1)
 	direct := func() bool { return sharing.AnyDirect((*session.Session)(s).Config().Client) }
-	require.True(t, direct(), "before")
+	before := direct()
 	got := make(chan error, 1)
 	go func() {
 		h, err := try("x")
@@ -98,6 +109,7 @@ func TestAnAttemptThatWaitedLeavesTheConnectionDirect(t *testing.T) {
 	kit.SleepUntil(time.Now().Add(200 * time.Millisecond)) // it waits
 	renewal.Release()
 	require.NoError(t, kit.Within(t, kit.LongestWait, got, "the call"))
-	require.True(t, direct(), "afterwards")
+	require.Equal(t, before, direct())
 	require.NoError(t, held.Release())
+	return before
 }
