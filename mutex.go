@@ -6,7 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/ask"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
@@ -190,9 +189,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	was, err := m.core().ForceUnlock(ctx)
 	switch l := m.core(); {
 	case was:
-		adopt.Forced(l.Session())
+		l.Session().Changed()
 	case errors.Is(err, ErrUnknown):
-		adopt.Doubted(l.Session(), l.NotAfter())
+		l.Session().ChangedWithin(l.NotAfter())
 	}
 	return was, err
 }

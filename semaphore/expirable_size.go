@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -105,7 +104,7 @@ func (e *Expirable) Delete(ctx context.Context) (bool, error) {
 	switch {
 	case was == 1:
 		ours.Lose()
-		adopt.Forced(e.lock.Session())
+		e.lock.Session().Changed()
 	case errors.Is(err, holdfast.ErrUnknown):
 		ours.Forsake()
 	}

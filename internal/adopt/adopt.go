@@ -70,7 +70,8 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 		return nil, session.ErrAlreadyHeld
 	}
 	s := l.Session()
-	forced := ArrivalsOf(s).forced.Load()
+	checks := l.Checks()
+	signs := checks.Signs()
 	var holds []*core.Single
 	err = s.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent := s.Now()
@@ -86,9 +87,7 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	if err != nil {
 		return nil, err
 	}
-	if ArrivalsOf(s).forced.Load() != forced { // perhaps this lock, after the renewal
-		s.Changed()
-	}
+	checks.Since(signs)
 	return holds[0], nil
 }
 

@@ -3,7 +3,6 @@ package adopt
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -14,7 +13,6 @@ import (
 // have ended before.
 type Arrivals struct {
 	session *session.Session
-	forced  atomic.Int64 // how often something was freed by force
 
 	mu     sync.Mutex // guards what follows and what is in it
 	all    []*arrival
@@ -39,23 +37,6 @@ type doubt struct {
 // ArrivalsOf are those of a session.
 func ArrivalsOf(s *session.Session) *Arrivals {
 	return session.Attached(s, func(s *session.Session) *Arrivals { return &Arrivals{session: s} })
-}
-
-// Forced makes a session ask whether the server still has what it holds, and what is on its way to it: something was
-// freed by force, perhaps after the renewal by which it comes.
-func Forced(s *session.Session) {
-	ArrivalsOf(s).forced.Add(1)
-	s.Changed()
-}
-
-// Doubted is Forced of a call without a reply, which may be executed within that time.
-func Doubted(s *session.Session, within time.Duration) {
-	Forced(s)
-	s.Start(func() {
-		if session.Pause(s.Context(), within) == nil {
-			Forced(s)
-		}
-	})
 }
 
 // Then has do called when one of these wire owners has arrived, which is on its way now, or sets out before until. Do

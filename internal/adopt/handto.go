@@ -148,7 +148,6 @@ func move(
 		return nil, nil, cmp.Or(h.Err(), session.ErrAlreadyHeld)
 	}
 	arrivals, sent, lasts := ArrivalsOf(to), time.Duration(0), time.Duration(0)
-	forced := arrivals.forced.Load()
 	arrived := Then(func(time.Duration) {})
 	defer func() { arrived(sent) }() // without the turns
 	defer p.stop()
@@ -188,6 +187,8 @@ func move(
 		arrived = arrivals.expect(h.Granted().Wire)
 		owed = core.DebtsOf(to).Owes(h.Granted().Wire) // what is paid after the renewal is forgotten then
 	}
+	checks := l.Checks()
+	signs := checks.Signs()
 	defer func() {
 		if err != nil && least > look { // the hold stays, and its session does not know of the renewal
 			h.MayLast(least)
@@ -215,9 +216,7 @@ func move(
 			l.GrantedTo([]string{heir.Granted().Wire}).Doubt()
 		}
 	}
-	if arrivals.forced.Load() != forced {
-		to.Changed()
-	}
+	checks.Since(signs)
 	return heir, ended, err
 }
 

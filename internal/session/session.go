@@ -170,12 +170,22 @@ func (s *Session) ID() string { return s.id }
 // Changing tells the session that one of the client's connections has ended, or that it opens one.
 func (s *Session) Changing() { s.Runner().Changing() }
 
-// Changed tells the session that another server may have taken over: a connection has ended or begins, or a server has
-// said so.
+// Changed tells the session that the server may not have what it holds, or is just getting: a connection has ended or
+// begins, a server has said that another one has taken over, or something was freed by force.
 func (s *Session) Changed() {
 	if k := s.kept(); k != nil {
 		k.Changed()
 	}
+}
+
+// ChangedWithin is Changed of a call without a reply, which may be executed within that time.
+func (s *Session) ChangedWithin(d time.Duration) {
+	s.Changed()
+	s.Start(func() {
+		if Pause(s.Context(), d) == nil {
+			s.Changed()
+		}
+	})
 }
 
 // Connected tells the session that the client has made a connection for calls. It may lead elsewhere than the one for
