@@ -95,6 +95,16 @@ func requirePassed(t *testing.T, within time.Duration, gen int64, waiting ...<-c
 	}
 }
 
+// allPass has all parties go through a generation.
+func allPass(t *testing.T, gen int64, all []*barrier.Party) {
+	t.Helper()
+	var waiting []<-chan passed
+	for _, p := range all {
+		waiting = append(waiting, goAwait(t.Context(), p))
+	}
+	requirePassed(t, kit.LongestWait, gen, waiting...)
+}
+
 func requireBroken(t *testing.T, within time.Duration, waiting ...<-chan passed) {
 	t.Helper()
 	for _, c := range waiting {
@@ -470,8 +480,7 @@ func TestANewPartyGoesOnWithTheOthersAlthoughTheBarrierWasForgotten(t *testing.T
 			t.Parallel()
 			srv := redistest.Start(t)
 			all := joinAll(t, srv.Addr(), 3, nil)
-			requirePassed(t, kit.LongestWait, 1,
-				goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
+			allPass(t, 1, all)
 			require.NoError(t, all[2].Release())
 			srv.Do(t, "DEL", stagesState)
 			p := proxy.Start(t, srv.Addr())
@@ -499,8 +508,7 @@ func TestAPartyLeavesABarrierThatWasForgotten(t *testing.T) {
 			srv := redistest.Start(t)
 			all := joinAll(t, srv.Addr(), 3, breaks)
 			for gen := range int64(2) {
-				requirePassed(t, kit.LongestWait, gen+1,
-					goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
+				allPass(t, gen+1, all)
 			}
 			first, second := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
 			srv.Do(t, "DEL", stagesState)
@@ -523,8 +531,7 @@ func TestPlacesOfWhichTheNumberIsLost(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	all := joinAll(t, srv.Addr(), 3, nil)
-	requirePassed(t, kit.LongestWait, 1,
-		goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]), goAwait(t.Context(), all[2]))
+	allPass(t, 1, all)
 	require.NoError(t, all[2].Release())
 	srv.Do(t, "DEL", stages)
 	requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]))

@@ -222,41 +222,34 @@ func TestADetachedHalfKeepsItsLease(t *testing.T) {
 }
 
 // After a downgrade the lock stays locked for as long as the reading needs it, and no longer for as long as the writing
-// did.
+// did, also if the reading was detached.
 func TestTheLeaseOfTheWritingGoesWithIt(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), nil)
-	half := halvesOf(s)
-	write := kit.Lock(t, t.Context(), half(10*time.Minute).Write())
-	ctx := write.Context(t.Context())
-	long := kit.Lock(t, ctx, half(time.Hour).Read())
-	read := kit.Lock(t, ctx, half(time.Minute).Read())
-	require.NoError(t, long.Release())
-	kit.Await(t, "the lease of the writing", func() bool { return longestTTL(t, srv) <= 10*time.Minute })
-	require.NoError(t, write.Release())
-	kit.Await(t, "the lease of the reading", func() bool { return longestTTL(t, srv) <= time.Minute+3*time.Second })
-	require.NoError(t, read.Err())
-	require.NoError(t, read.Release())
-	require.Empty(t, srv.Keyspace(t))
-}
-
-// So does it if the reading was detached.
-func TestTheLeaseOfTheWritingGoesWithItIfTheReadingIsDetached(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), nil)
-	half := halvesOf(s)
-	write := kit.Lock(t, t.Context(), half(10*time.Minute).Write())
-	ctx := write.Context(t.Context())
-	long := kit.Lock(t, ctx, half(time.Hour).Read())
-	read := kit.Lock(t, ctx, half(time.Minute).Read())
-	require.NoError(t, long.Release())
-	kit.Await(t, "the lease of the writing", func() bool { return longestTTL(t, srv) <= 10*time.Minute })
-	require.NoError(t, read.Detach())
-	require.NoError(t, write.Release())
-	kit.Await(t, "the lease of the reading", func() bool { return longestTTL(t, srv) <= time.Minute+3*time.Second })
-	require.Greater(t, longestTTL(t, srv), 30*time.Second)
+	for name, detached := range map[string]bool{"reading": false, "detached": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), nil)
+			half := halvesOf(s)
+			write := kit.Lock(t, t.Context(), half(10*time.Minute).Write())
+			ctx := write.Context(t.Context())
+			long := kit.Lock(t, ctx, half(time.Hour).Read())
+			read := kit.Lock(t, ctx, half(time.Minute).Read())
+			require.NoError(t, long.Release())
+			kit.Await(t, "the lease of the writing", func() bool { return longestTTL(t, srv) <= 10*time.Minute })
+			if detached {
+				require.NoError(t, read.Detach())
+			}
+			require.NoError(t, write.Release())
+			kit.Await(t, "the lease of the reading", func() bool { return longestTTL(t, srv) <= time.Minute+3*time.Second })
+			require.Greater(t, longestTTL(t, srv), 30*time.Second)
+			if !detached {
+				require.NoError(t, read.Err())
+				require.NoError(t, read.Release())
+				require.Empty(t, srv.Keyspace(t))
+			}
+		})
+	}
 }
 
 // halvesOf makes read-write locks of one name with fixed leases; 0: renewed.
