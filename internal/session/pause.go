@@ -39,7 +39,7 @@ func (s *Session) Once(
 	ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error,
 ) error {
 	end, within := time.Now().Add(limit), ctx
-	if earlier, ok := ctx.Deadline(); !ok || earlier.After(end) {
+	if outlasts(ctx, end) {
 		late := script.EndsLate(ctx, end, ErrNoReply)
 		defer late.Stop()
 		within = late
@@ -62,8 +62,14 @@ func (s *Session) Once(
 
 // until is ctx, or one that ends then, if ctx may last longer.
 func until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+	if !outlasts(ctx, end) {
 		return ctx, func() {}
 	}
 	return context.WithDeadlineCause(ctx, end, ErrNoReply)
+}
+
+// outlasts reports whether ctx may last longer than until then.
+func outlasts(ctx context.Context, end time.Time) bool {
+	earlier, ok := ctx.Deadline()
+	return !ok || earlier.After(end)
 }
