@@ -1,7 +1,7 @@
 // Command progress runs go test with the arguments it is given and shows how the run is getting on: packages as they
 // end, tests that are skipped, the output of tests that fail, standstills, and every few seconds what is running.
-// Arguments that follow "--" are for a second go test at the same time, which gets the processors when the first one
-// leaves them idle.
+// Each "--" begins the arguments of another go test at the same time. The last of several gets the processors when the
+// others leave them idle.
 package main
 
 import (
@@ -27,17 +27,12 @@ const beat = 15 * time.Second
 const stoodStill = "stood still for "
 
 func main() {
-	first, second := os.Args[1:], []string(nil)
-	if at := slices.Index(first, "--"); at >= 0 {
-		first, second = first[:at], first[at+1:]
-	}
-	goTest := []string{"go", "test", "-json"}
-	runs := []*exec.Cmd{command(goTest, first)}
-	if second != nil {
-		runs = append(runs, command(append([]string{"nice", "-n", "5"}, goTest...), second))
-	}
+	var runs []*exec.Cmd
 	var outs []io.Reader
-	for _, cmd := range runs {
+	for _, words := range commands(os.Args[1:]) {
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Stderr = os.Stderr
+		runs = append(runs, cmd)
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -63,11 +58,24 @@ func main() {
 	}
 }
 
-func command(words, args []string) *exec.Cmd {
-	cmd := exec.Command(words[0], slices.Concat(words[1:], args)...)
-	cmd.Stderr = os.Stderr
-	return cmd
+// commands returns what runs at the same time.
+func commands(args []string) (all [][]string) {
+	for {
+		at := slices.Index(args, "--")
+		if at < 0 {
+			break
+		}
+		all = append(all, goTest(args[:at]))
+		args = args[at+1:]
+	}
+	last := goTest(args)
+	if all != nil {
+		last = append([]string{"nice", "-n", "5"}, last...)
+	}
+	return append(all, last)
 }
+
+func goTest(args []string) []string { return append([]string{"go", "test", "-json"}, args...) }
 
 // lines sends the lines of streams until all of them end.
 func lines(from ...io.Reader) <-chan []byte {

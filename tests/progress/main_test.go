@@ -29,6 +29,19 @@ const run = `{"Action":"start","Package":"p"}
 {"Action":"pass","Package":"q"}
 `
 
+func TestEachRunIsAGoTestAndTheLastOfSeveralIsNice(t *testing.T) {
+	for args, want := range map[string]string{
+		"-race ./a":                  "go test -json -race ./a",
+		"-race ./a -- ./b -- -v ./c": "go test -json -race ./a; go test -json ./b; nice -n 5 go test -json -v ./c",
+	} {
+		var all []string
+		for _, words := range commands(strings.Fields(args)) {
+			all = append(all, strings.Join(words, " "))
+		}
+		require.Equal(t, want, strings.Join(all, "; "), args)
+	}
+}
+
 func TestFailuresAndSkipsAreShownWithWhatTheySaid(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out)
