@@ -88,7 +88,8 @@ func (c *Checks[G]) run() {
 // patience is for how long one attempt waits for answers.
 const patience = 2 * time.Second
 
-// check asks until everything is answered.
+// check asks until everything is answered, and once more for all whenever another server may have taken over meanwhile:
+// one may be down for long.
 func (c *Checks[G]) check() {
 	left, size := c.all(), lease.BatchSize
 	if len(left) == 0 {
@@ -96,6 +97,7 @@ func (c *Checks[G]) check() {
 	}
 	for delay := time.Duration(0); ; {
 		var apart bool
+		seen := c.wanted.Load()
 		if left, apart = c.ask(left, size); len(left) == 0 {
 			c.then()
 			return
@@ -106,6 +108,9 @@ func (c *Checks[G]) check() {
 		delay = wait.Retry(delay)
 		if session.Pause(c.session.Context(), wait.Interval(delay)) != nil {
 			return
+		}
+		if c.wanted.Load() != seen {
+			left, size = c.all(), lease.BatchSize
 		}
 	}
 }

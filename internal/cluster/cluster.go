@@ -45,26 +45,26 @@ func Answering(ctx context.Context, client rueidis.Client, start func(func())) (
 
 // Master is Answering of a node that does not say that it is a replica.
 func Master(ctx context.Context, client rueidis.Client, start func(func())) (addr string, err error) {
-	if _, addr, err = ask(ctx, client, start, isReplica, "CLUSTER", "SLOTS"); addr != "" {
+	if _, addr, err = ask(ctx, client, start, isReplica, hello); addr != "" {
 		return addr, nil
 	}
 	return "", err
 }
 
-// IsReplica reports whether the node of that address says that it is a replica.
-func IsReplica(ctx context.Context, node rueidis.Client, addr string) bool {
-	return isReplica(node.Do(ctx, node.B().ClusterSlots().Build()), addr)
+// hello is a command to which a node tells its role. It needs no right; from version 8 on, a user may have none to
+// CLUSTER SLOTS, as the client asks for shards there.
+const hello = "HELLO"
+
+// IsReplica reports whether the node says that it is one.
+func IsReplica(ctx context.Context, node rueidis.Client) bool {
+	return isReplica(node.Do(ctx, node.B().Arbitrary(hello).Build()), "")
 }
 
-func isReplica(slots rueidis.RedisResult, addr string) bool {
-	message, err := slots.ToMessage()
-	if err != nil {
-		return false
-	}
-	ranges, _ := readAll(message, addr)
-	return slices.ContainsFunc(ranges, func(r Range) bool {
-		return slices.ContainsFunc(r.Nodes[1:], func(n Node) bool { return n.Addr == addr })
-	})
+func isReplica(said rueidis.RedisResult, _ string) bool {
+	about, _ := said.AsMap()
+	role := about["role"]
+	is, _ := role.ToString()
+	return is == "replica"
 }
 
 var errUnfit = errors.New("the node is a replica")

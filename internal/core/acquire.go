@@ -25,6 +25,7 @@ type acquisition struct {
 	hold    *Single       // when it is granted
 	more    *morePermits  // of a call for several permits
 	answer  *answer       // to the last attempt; nil while the call sleeps
+	signs   int64         // of another server, before that
 	alone   bool          // the call has no owner
 	waiting bool          // attempts are to be known to the server as a waiter's
 	hears   bool          // it listens to those, too, who do not know the line on the server
@@ -194,10 +195,9 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 	a.Asked++
 	a.begins()
 	done := a.lock.Attempting(ctx)
-	checks := a.lock.Checks()
-	signs := checks.Signs()
+	a.signs = a.lock.Checks().Signs()
 	a.hold, inTheWay, err = a.tryTo(ctx)
-	checks.Since(signs)
+	a.lock.Checks().Since(a.signs)
 	a.Learn(err)
 	a.tellPlace()
 	if done != nil {

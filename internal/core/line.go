@@ -53,7 +53,7 @@ func (a *acquisition) waits(stands bool) {
 	}
 	stood, place := a.Stands, a.answer.place()
 	a.hears = place == firstBehindOthers || place == first && stood
-	a.Waits(a.answer.Sent)
+	a.Waits(a.answer.Sent, a.signs)
 	if place == first && !stood && (a.answer.retry < 0 || a.answer.retry > settled) {
 		a.answer.retry = settled
 	}
@@ -139,9 +139,9 @@ func (a *acquisition) granted(ctx context.Context) bool {
 	a.begins()
 	*a.answer = answer{Reply: script.Reply{Sent: a.Stood, At: now, Code: script.Granted}, length: length}
 	a.answer.Rest[0], _ = strconv.ParseInt(token, 10, 64)
-	h := a.begin()
-	a.hold, a.Granted = h, true
+	a.hold, a.Granted = a.begin(), true
 	a.Learn(nil)
+	l.Checks().Since(a.Signs)
 	return true
 }
 

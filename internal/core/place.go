@@ -16,7 +16,7 @@ func (a *acquisition) placed(stands bool) {
 	case stands:
 		a.answer.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.answer.moved.stood}
 		a.hears = a.answer.others()
-		a.Waits(a.answer.Sent)
+		a.Waits(a.answer.Sent, a.signs)
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *conn) run(ctx context.Context) {
 		case errors.Is(err, errHandedOn):
 			continue
 		}
-		c.lost()
+		stood := c.lost()
 		if errors.Is(err, errWorn) {
 			continue
 		}
@@ -108,7 +108,7 @@ func (c *conn) run(ctx context.Context) {
 		}
 		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server),
 			slog.Any("error", err))
-		if lost := c.hub.Lost; lost != nil && level == slog.LevelWarn {
+		if lost := c.hub.Lost; lost != nil && (stood || level == slog.LevelWarn) {
 			lost()
 		}
 		level = slog.LevelDebug // one warning is enough for one outage
@@ -163,15 +163,17 @@ func (c *conn) drop(ch *channel) {
 	}
 }
 
-// lost records that no channel of this connection is subscribed any longer. A channel whose slot is not known to be on
-// this node is asked for elsewhere.
-func (c *conn) lost() {
+// lost records that no channel of this connection is subscribed any longer, and reports whether any was. A channel
+// whose slot is not known to be on this node is asked for elsewhere.
+func (c *conn) lost() (stood bool) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.life++
+	stood = len(c.last) > 0
 	clear(c.last)
 	for _, ch := range h.channels {
+		stood = stood || ch.conn == c && ch.state == up
 		switch {
 		case ch.conn != c:
 		case h.owners[wire.Slot(ch.name)] != c.addr:
@@ -181,6 +183,7 @@ func (c *conn) lost() {
 			c.ask(ch)
 		}
 	}
+	return stood
 }
 
 // isOutdated reports whether the connection is to be replaced, once.

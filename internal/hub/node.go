@@ -28,7 +28,7 @@ func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	if node, ok := nodes[c.addr]; ok && (!h.sharded || !cluster.IsReplica(ctx, node, c.addr)) {
+	if node, ok := nodes[c.addr]; ok && (!h.sharded || !cluster.IsReplica(ctx, node)) {
 		return node, nil
 	}
 	if c.addr != "" {
@@ -58,7 +58,7 @@ func (c *conn) isReplica(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	node, ok := c.hub.client.Nodes()[c.addr]
-	return ok && cluster.IsReplica(ctx, node, c.addr)
+	return ok && cluster.IsReplica(ctx, node)
 }
 
 // isFormer reports whether the client knows others by now, but not the server of the connection: Sentinel has named

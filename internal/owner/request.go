@@ -14,6 +14,7 @@ type Request struct {
 	Copies time.Duration // copies whose outcome is not known may be executed until then; 0: there are none
 	Stands bool          // the server knows it as a waiter
 	Stood  time.Duration // when the last call was sent that has found it waiting in a line, see [Request.Waits]
+	Signs  int64         // by then, that another server may have taken over
 }
 
 // A Way is how an attempt is made.
@@ -91,11 +92,11 @@ func (r *Request) Busy(sent time.Duration) {
 	}
 }
 
-// Waits records that an attempt that was sent then has found the request waiting in a line on the server. So a release
-// has not handed the lock to it before; from then on, one may.
-func (r *Request) Waits(sent time.Duration) {
+// Waits records that an attempt that was sent then, after so many signs of another server, has found the request
+// waiting in a line on the server. So a release has not handed the lock to it before; from then on, one may.
+func (r *Request) Waits(sent time.Duration, signs int64) {
 	r.Busy(sent)
-	r.Stands, r.Stood = true, sent
+	r.Stands, r.Stood, r.Signs = true, sent, signs
 }
 
 // Told handles a message: a release has handed the lock to a wire owner, for a lease that is trusted for that long.

@@ -125,13 +125,37 @@ func forgotten(err error) bool {
 	return ok && answer.IsNoScript()
 }
 
-// RunAll runs calls in one batch per server and returns for each, in order, nil or a *[Failure].
+// RunAll runs calls in one batch per server and returns for each, in order, nil or a *[Failure]. A server that is
+// silent keeps no other from being sent a call again.
 func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err error)) {
 	errs := make([]error, len(calls))
-	left := make([]int, len(calls)) // which are to be run
-	for i := range left {
-		left[i] = i
+	servers := make(map[*gate][]int) // which calls each is to run
+	for i, c := range calls {
+		g := r.nodes.gate(c.keys[0])
+		servers[g] = append(servers[g], i)
 	}
+	var running sync.WaitGroup
+	for _, some := range servers {
+		running.Go(func() { r.runSome(ctx, calls, some, errs) })
+	}
+	running.Wait()
+	lives := sync.OnceValue(func() bool { return r.lives(ctx, calls[0].keys[0]) })
+	for i, err := range errs {
+		if err == nil {
+			done(i, nil)
+			continue
+		}
+		r.heard(ctx, calls[i].keys[0], err)
+		failure := r.failure(ctx, calls[i], err)
+		if errors.Is(failure.Err, rueidis.ErrClosing) {
+			failure.Temporary = lives()
+		}
+		done(i, failure)
+	}
+}
+
+// runSome runs those of the calls that are left to be run, and records their errors.
+func (r *Runner) runSome(ctx context.Context, calls []*Call, left []int, errs []error) {
 	for round := 0; len(left) > 0; round++ {
 		results, err := r.doAll(ctx, calls, left, round)
 		var again []int
@@ -147,19 +171,6 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 			}
 		}
 		left = again
-	}
-	lives := sync.OnceValue(func() bool { return r.lives(ctx, calls[0].keys[0]) })
-	for i, err := range errs {
-		if err == nil {
-			done(i, nil)
-			continue
-		}
-		r.heard(ctx, calls[i].keys[0], err)
-		failure := r.failure(ctx, calls[i], err)
-		if errors.Is(failure.Err, rueidis.ErrClosing) {
-			failure.Temporary = lives()
-		}
-		done(i, failure)
 	}
 }
 

@@ -236,14 +236,32 @@ func TestChannelsFollowAFailover(t *testing.T) {
 // A master does not count who listens at a replica, and would take a session for dead that does.
 func TestNobodyListensAtAReplica(t *testing.T) {
 	t.Parallel()
+	for name, login := range map[string]func(*rueidis.ClientOption){
+		"with all rights": func(*rueidis.ClientOption) {},
+		"with those that are enough from version 8 on": func(opt *rueidis.ClientOption) {
+			opt.Username, opt.Password = "app", redistest.Password
+			opt.ClusterOption.PreferClusterShards = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nobodyListensAtAReplica(t, login)
+		})
+	}
+}
+
+func nobodyListensAtAReplica(t *testing.T, login func(*rueidis.ClientOption)) {
+	t.Helper()
 	r := &ring{Cluster: redistest.StartCluster(t, 1)}
 	r.NeedSharded(t)
 	master := r.Nodes[0]
 	former := r.AddReplica(t, master)
-	r.AddReplica(t, master)
+	for _, node := range []*redistest.Server{master, former, r.AddReplica(t, master)} {
+		node.Grant(t, "app", "+cluster|shards", "+ssubscribe", "&channel")
+	}
 	var ears []*ear
 	for range 6 { // each goes to any node first
-		e := listen(newHub(t, refreshed(t, r.Addrs()...), true), "channel")
+		e := listen(newHub(t, refreshedAs(t, login, r.Addrs()...), true), "channel")
 		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
 		ears = append(ears, e)
 	}
@@ -282,10 +300,17 @@ func TestNobodyStaysAtAMasterThatHasBecomeAReplica(t *testing.T) {
 // refreshed is a client of a cluster that asks every second which node has which slots.
 func refreshed(t *testing.T, addrs ...string) rueidis.Client {
 	t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{
+	return refreshedAs(t, func(*rueidis.ClientOption) {}, addrs...)
+}
+
+func refreshedAs(t *testing.T, login func(*rueidis.ClientOption), addrs ...string) rueidis.Client {
+	t.Helper()
+	opt := rueidis.ClientOption{
 		InitAddress: addrs, PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
 		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
-	})
+	}
+	login(&opt)
+	client, err := rueidis.NewClient(opt)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client

@@ -248,6 +248,23 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	still.Resume()
 }
 
+// A node that has become a master knows no scripts, so it is sent them, whatever another node does meanwhile.
+func TestANodeThatStandsStillKeepsCloseFromNoOtherNode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	well, still := cluster.Nodes[0], cluster.Nodes[2]
+	s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 30 * time.Second})
+	for _, node := range []*redistest.Server{well, still} {
+		kit.Lock(t, t.Context(), rlock.New(s, namesOn(t, cluster, node, 1)[0], nil))
+	}
+	well.Do(t, "SCRIPT", "FLUSH")
+	still.Pause()
+	defer still.Resume()
+	err := s.Close()
+	require.Empty(t, well.Keyspace(t))
+	require.ErrorContains(t, err, "1 of 2 releases failed")
+}
+
 // The client sends nothing at all of a batch if it knows no owner of one of its slots. That is so from Redis 8 on while
 // a master without a replica is down, and with any version when nobody has a slot.
 func TestCloseGivesBackWhatIsOnSlotsThatHaveAnOwner(t *testing.T) {

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -100,6 +102,30 @@ func TestHoldersLearnOfAClusterFailoverThatForgetsThem(t *testing.T) {
 	require.NoError(t, stays.Release())
 }
 
+// A node that is down, and has no replica, keeps nobody from learning what has become of another one's locks.
+func TestHoldersLearnOfAFailoverWhileAnotherNodeIsDown(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	master, down := c.Nodes[0], c.Nodes[1]
+	replica := c.AddReplica(t, master)
+	s := kit.OpenCluster(t, c, &holdfast.Options{Lease: time.Minute})
+	hold := func(node *redistest.Server) *holdfast.Hold {
+		name := ""
+		for name = "x"; c.NodeOf(t, name) != node; name += "x" {
+		}
+		return kit.Lock(t, t.Context(), rlock.New(s, name, &rlock.Options{FixedLease: time.Minute}))
+	}
+	stays, lost := hold(down), hold(master)
+	master.AwaitReplica(t) // else it may hear of a lock after that
+	replica.Forget(t)
+	down.Stop()
+	kit.SleepUntil(time.Now().Add(3 * time.Second)) // it is asked again and again
+	master.Stop()
+	replica.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+	requireLostSoon(t, map[string]*holdfast.Hold{"fixed": lost})
+	require.NoError(t, stays.Err())
+}
+
 // Behind one address, too, and what the next server has is kept.
 func TestHoldersLearnThatTheirAddressLeadsElsewhere(t *testing.T) {
 	t.Parallel()
@@ -120,6 +146,85 @@ func TestHoldersLearnThatTheirAddressLeadsElsewhere(t *testing.T) {
 		require.NoError(t, hold.Err(), name)
 		require.NoError(t, hold.Release(), name)
 	}
+}
+
+// A release at the former server may grant a lock when the session has asked the next one for all that it held.
+func TestAGrantThatIsToldAfterAnotherServerHasTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]struct {
+		queue string
+		of    func(s *holdfast.Session) *holdfast.Mutex
+	}{
+		"rlock": {lineKey, func(s *holdfast.Session) *holdfast.Mutex { return &rlock.New(s, "orders", nil).Mutex }},
+		"fairlock": {"redisson_lock_queue:{orders}", func(s *holdfast.Session) *holdfast.Mutex {
+			return &fairlock.New(s, "orders", nil).Mutex
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			former, next := redistest.Start(t), redistest.Start(t)
+			p := proxy.Start(t, former.Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			calls := p.On(proxy.Command("EVALSHA"), proxy.Pass, proxy.EveryTime)
+			before := kit.Lock(t, t.Context(), k.of(kit.Open(t, former.Addr(), nil)))
+			got := kit.GoLock(t.Context(), k.of(s).Lock)
+			kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", k.queue) == 1 })
+			kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
+
+			subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, proxy.EveryTime) // the former server is heard meanwhile
+			p.SetServer(next.Addr())
+			for _, c := range calls.Conns() {
+				c.Cut()
+			}
+			_, err := k.of(s).Locked(t.Context())
+			require.NoError(t, err)
+			subscribe.Wait(t, 1)
+			renews := kit.ScriptNamed("lock_renew")
+			p.On(func(command []string) bool { return renews(command) && slices.Contains(command, "30000") },
+				proxy.Answer(kit.LoadingReply), proxy.EveryTime) // no renewal tells
+			kit.AwaitHandOn(t, former)
+			require.NoError(t, before.Release())
+			r := kit.Within(t, kit.LongestWait, got, "the grant")
+			require.NoError(t, r.Err)
+			kit.Lock(t, t.Context(), k.of(kit.Open(t, next.Addr(), nil))) // somebody else has it there
+			kit.AwaitFor(t, time.Until(r.Hold.Deadline())/2, "the loss", func() bool { return r.Hold.Err() != nil })
+			require.ErrorIs(t, r.Hold.Err(), holdfast.ErrLost)
+		})
+	}
+	// A session of NewSession knows by its subscriptions alone, also when they have broken just before.
+}
+
+func TestHoldersLearnOfASecondInterruption(t *testing.T) {
+	t.Parallel()
+	former, next := redistest.Start(t), redistest.Start(t)
+	p := proxy.Start(t, former.Addr())
+	s, err := holdfast.NewSession(kit.NewClient(t, p.Addr()), &holdfast.Options{Lease: time.Minute, Anonymous: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", &rlock.Options{FixedLease: time.Minute}))
+	before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
+	subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
+	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
+	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
+
+	renews := kit.ScriptNamed("lock_renew")
+	checks := p.On(func(command []string) bool { return renews(command) && slices.Contains(command, "held") },
+		proxy.Pass, proxy.EveryTime)
+	looks := p.On(kit.ScriptNamed("rlock_stand"), proxy.Pass, proxy.EveryTime)
+	for _, c := range subscribe.Conns() {
+		c.Cut()
+	}
+	checks.WaitAnswered(t, 1)
+	looks.WaitAnswered(t, 1) // it has subscribed anew
+	require.NoError(t, hold.Err())
+	p.SetServer(next.Addr())
+	p.CutAll()
+	requireLostSoon(t, map[string]*holdfast.Hold{"held": hold})
+	r := kit.Within(t, kit.LongestWait, got, "the lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	require.NoError(t, before.Release())
 }
 
 // While nothing changes, nothing is sent.

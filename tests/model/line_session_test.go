@@ -61,7 +61,7 @@ func (w *lineWorld) settle(r lineRules, i int) {
 		w.giveUp(r, i, &s.request, true)
 		s.look = true
 	case busy:
-		s.request.Waits(s.sent)
+		s.request.Waits(s.sent, 0)
 		s.sure, s.look = s.calm, s.look || s.first && !s.hears // when it hears the others, it looks again
 		s.hears = s.first
 	case gone:
