@@ -91,13 +91,6 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	return contexts
 }
 
-// left is the hold count that the server should have.
-func (g *grant) left() int {
-	g.claim.Lock()
-	defer g.claim.Unlock()
-	return g.Count(g.lock.Session().Now())
-}
-
 // remaining returns the holds that a release leaves, as they are now.
 func (g *grant) remaining() kind.Remaining {
 	g.claim.Lock()

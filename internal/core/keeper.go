@@ -92,7 +92,7 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 		}
 	}
 	owed, endless := k.debts.Take()
-	for _, g := range k.closed.Left() {
+	for _, g := range k.closed.Left((*grant).tooLong) {
 		for _, call := range kind.Closing(g.lock.protocol, g.remaining()) {
 			calls = append(calls, debts.Giving{Call: call, Means: g.lock.final})
 		}

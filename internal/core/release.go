@@ -241,8 +241,8 @@ func (g *grant) forgotten() bool {
 
 // leaveToClose has Close give the grant back, if it came before the session did.
 func (g *grant) leaveToClose() {
-	if g.lock.Session().Context().Err() != nil && g.left() == 0 {
-		g.lock.owe(g.debt())
+	if g.lock.Session().Context().Err() != nil && len(g.live()) == 0 {
+		g.lock.keeper.closed.Leave(g)
 	}
 }
 

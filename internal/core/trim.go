@@ -32,18 +32,22 @@ func (g *grant) ask(ctx context.Context, d time.Duration) error {
 	return errTrimming
 }
 
+// tooLong are the grants under the grant's wire owner whose leases may be too long.
+func (g *grant) tooLong() []*grant {
+	g.claim.Lock()
+	defer g.claim.Unlock()
+	return g.claim.Slack(&g.Grant, g.lock.Session().Now(), g.lock.Session().Lease())
+}
+
 // slack trims, in the background, the leases under the grant's wire owner if they may be too long.
 func (g *grant) slack() {
-	s := g.lock.Session()
-	g.claim.Lock()
-	parts := g.claim.Slack(&g.Grant, s.Now(), s.Lease())
-	g.claim.Unlock()
+	s, parts := g.lock.Session(), g.tooLong()
 	if len(parts) == 0 {
 		return
 	}
 	s.Start(func() {
 		for _, part := range parts {
-			tries, err := session.Tries{}, error(nil)
+			tries, err := session.Tries{}, error(errTrimming) // if it may not even begin
 			for tries.Next(s.Context()) {
 				if err = part.trim(); !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) {
 					break

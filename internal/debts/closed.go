@@ -6,7 +6,7 @@ import (
 )
 
 // Closed are the holds of type H that have ended because of Close, and the grants of type G that it is to give back.
-type Closed[H, G any] struct {
+type Closed[H any, G comparable] struct {
 	mu    sync.Mutex // guards the rest
 	ended []ClosedHold[H]
 	left  []G
@@ -40,10 +40,19 @@ func (c *Closed[H, G]) Leave(g G) {
 	c.left = append(c.left, g)
 }
 
-// Left are the grants that have been left since the last call.
-func (c *Closed[H, G]) Left() (left []G) {
+// Left are the grants that have been left since the last call, each with those that are to be given back with it.
+func (c *Closed[H, G]) Left(with func(g G) []G) (left []G) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	left, c.left = c.left, nil
+	ended := c.left
+	c.left = nil
+	c.mu.Unlock()
+	for _, g := range ended {
+		left = append(left, g)
+		for _, other := range with(g) {
+			if other != g {
+				left = append(left, other)
+			}
+		}
+	}
 	return left
 }

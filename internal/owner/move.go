@@ -38,7 +38,7 @@ func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
 	_, other := c.Held(g.half)
 	rare := g.besides()
 	switch {
-	case other != nil:
+	case other != nil && other.Count(now) > 0:
 		return errOtherHalf
 	case rare.detached != nil:
 		return errDetached

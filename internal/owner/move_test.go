@@ -21,7 +21,19 @@ func TestWhatMayMoveToAnotherSession(t *testing.T) {
 		"one besides a detached one": {
 			func(c *testClaim, g *grant) { c.Drop(g, c.nest(g, 0), true, true, now) }, errDetached,
 		},
-		"one besides the other half":         {func(c *testClaim, _ *grant) { c.take(Shared, "w", 0) }, errOtherHalf},
+		"one besides the other half": {func(c *testClaim, _ *grant) { c.take(Shared, "w", 0) }, errOtherHalf},
+		"one besides a detached one of the other half": {
+			func(c *testClaim, _ *grant) {
+				other := c.take(Shared, "w", 0)
+				c.Drop(other, other.live, true, true, now)
+			}, errOtherHalf,
+		},
+		"one besides one whose lease is over": {
+			func(c *testClaim, _ *grant) {
+				other := c.take(Shared, "w", -length)
+				c.Drop(other, other.live, true, true, now)
+			}, nil,
+		},
 		"one of several names":               {func(_ *testClaim, g *grant) { g.Together(2) }, errTogether},
 		"one name alone":                     {func(_ *testClaim, g *grant) { g.Together(1) }, nil},
 		"one whose release may be sent":      {func(c *testClaim, g *grant) { c.SetReturned(g, 0) }, errDoubt},

@@ -117,6 +117,23 @@ func TestDetachedHoldsDoNotCollect(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
+// A half of which a release has left nothing is not the owner's any more, though it was kept for a detached hold.
+func TestAHalfThatWasGivenBackIsNotReentered(t *testing.T) {
+	for half, way := range map[Half]Way{Exclusive: Blocked, Shared: Beside} {
+		var c testClaim
+		c.take(1-half, "w", 0)
+		g := c.take(half, "w", 0)
+		c.Drop(g, c.nest(g, 0), true, true, 0)
+		over := 2 * length
+		c.end(g, over)
+		left := c.Remaining(g, over)
+		assert.Zero(t, left.Count)
+		c.Replied(g, left, over, over, Released{Outcome: Freed}, length)
+		next, _, _ := c.Next(new(Request), half, true)
+		assert.Equal(t, way, next)
+	}
+}
+
 // A wire owner that lives on gets numbers above those that a release knows which may still be executed.
 func TestNumbers(t *testing.T) {
 	var c testClaim

@@ -125,6 +125,9 @@ func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
 	if g.half == Shared {
 		c.setEmptied(true)
 	}
+	if g.live == nil && c.part(g.half) == g { // it was there for detached holds alone, whose leases are over
+		c.setPart(g.half, nil)
+	}
 }
 
 // Recheck returns the debt of giving a wire owner back once more. Its release was sent then, and a copy of its

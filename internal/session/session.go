@@ -344,8 +344,8 @@ func (s *Session) Close() error {
 func (s *Session) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, ErrNoReply)
 	defer cancel()
+	close(s.closing) // first: whatever is refused from now on finds the session closed
 	calls := s.calls.close()
-	close(s.closing)
 	s.alarm.Close() // ends waits
 	s.cancel()      // ends renewals and repeats
 

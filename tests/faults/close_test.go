@@ -399,10 +399,77 @@ func TestCloseReleasesWhatIsAroundADetachedHold(t *testing.T) {
 				require.ErrorIs(t, outer.Err(), holdfast.ErrClosed)
 			}
 			for key, ttl := range srv.TTLs(t) {
-				require.Less(t, ttl, 2*time.Minute, "%s, %v: %s", k.Name, fixed, key)
+				require.Less(t, ttl, 2*time.Minute, "%s, %v, released before: %v: %s", k.Name, fixed, released, key)
 			}
 			require.Contains(t, srv.TTLs(t), "x", k.Name)
 			require.Greater(t, srv.TTLs(t)["x"], 30*time.Second, k.Name)
 		}
+	}
+}
+
+// The same goes for what is detached of one half of a read-write lock, while the owner holds the other one.
+func TestCloseReleasesWhatIsBesideADetachedHalf(t *testing.T) {
+	t.Parallel()
+	const short = 2 * time.Minute
+	for name, begin := range map[string]func(lock func(half string, fixed time.Duration) *holdfast.Hold) error{
+		"read": func(lock func(half string, fixed time.Duration) *holdfast.Hold) error {
+			lock("write", 0)
+			outer := lock("read", 0)
+			return errors.Join(lock("read", short).Detach(), outer.Release())
+		},
+		"write": func(lock func(half string, fixed time.Duration) *holdfast.Hold) error {
+			outer := lock("write", 0)
+			err := lock("write", short).Detach()
+			lock("read", 0)
+			return errors.Join(err, outer.Release())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 10 * time.Minute})
+			ctx := holdfast.NewOwner(t.Context())
+			require.NoError(t, begin(func(half string, fixed time.Duration) *holdfast.Hold {
+				if rw := kit.OrdersRW(s, fixed); half == "read" {
+					return kit.Lock(t, ctx, rw.Read())
+				}
+				return kit.Lock(t, ctx, kit.OrdersRW(s, fixed).Write())
+			}))
+			require.NoError(t, s.Close())
+			require.Contains(t, srv.TTLs(t), kit.Orders)
+			for key, ttl := range srv.TTLs(t) {
+				require.Less(t, ttl, short+30*time.Second, key)
+				require.Greater(t, ttl, short-30*time.Second, key)
+			}
+		})
+	}
+}
+
+// A nested hold that was given up for want of a reply is Close's to give back, also if the others of its owner are
+// detached: they keep the name for their own leases, and not for its.
+func TestCloseGivesBackWhatIsInDoubtBesideADetachedHold(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"rlock", "fairlock", "rwlock read", "rwlock write"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			k, s := kit.KindOf(name), kit.Open(t, p.Addr(), nil)
+			ctx := holdfast.NewOwner(t.Context())
+			detached := kit.Lock(t, ctx, k.Make(s, kit.Orders, 2*time.Minute))
+			lost := p.On(kit.ScriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
+			returns := p.On(kit.ScriptOf(k, "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+			brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer cancel()
+			_, err := k.Make(s, kit.Orders, time.Hour).TryLock(brief)
+			require.ErrorIs(t, err, holdfast.ErrUnknown)
+			lost.Remove()
+			require.NoError(t, detached.Detach())
+			time.AfterFunc(200*time.Millisecond, returns.Remove) // when the session is being closed
+			require.NoError(t, s.Close())
+			require.Contains(t, srv.TTLs(t), kit.Orders)
+			for key, ttl := range srv.TTLs(t) {
+				require.LessOrEqual(t, ttl, 2*time.Minute+3*time.Second, key)
+			}
+		})
 	}
 }

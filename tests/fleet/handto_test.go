@@ -541,3 +541,22 @@ func TestAMultiLockEndsWithAMemberThatIsHandedOver(t *testing.T) {
 	require.NoError(t, kit.Within(t, kit.LongestWait, ends, "its end").Err)
 	require.NoError(t, next.Release())
 }
+
+// A read hold that was detached, and whose lease is over, keeps no write hold from being handed over.
+func TestAWriteHoldIsHandedOverWhenADetachedReadIsOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	const short = 500 * time.Millisecond
+	write := kit.Lock(t, t.Context(), kit.OrdersRW(a, 0).Write())
+	require.NoError(t, kit.Lock(t, write.Context(t.Context()), kit.OrdersRW(a, short).Read()).Detach())
+	_, err := write.HandTo(t.Context(), b)
+	require.ErrorContains(t, err, "the other half")
+	kit.SleepUntil(time.Now().Add(2 * short))
+	next := handTo(t, t.Context(), write, b)
+	nested := kit.Lock(t, next.Context(t.Context()), kit.OrdersRW(b, 0).Read())
+	require.NoError(t, next.Release())
+	require.NoError(t, nested.Err())
+	require.NoError(t, nested.Release())
+	require.Empty(t, srv.Keyspace(t))
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -359,4 +360,63 @@ func TestADetachedReadHoldSurvivesOthersOfItsOwner(t *testing.T) {
 	took := kit.Stopwatch()
 	require.NoError(t, kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Write()).Release())
 	require.Less(t, took(), 3*time.Second)
+}
+
+// A half that an owner has given back, but for a detached hold whose lease is over, is no longer the owner's, although
+// the other half goes on. So a later call does not re-enter it.
+func TestAHalfIsGivenBackWithADetachedHoldThatIsOver(t *testing.T) {
+	t.Parallel()
+	const short = 300 * time.Millisecond
+	// begin returns an owner who writes, and has detached a hold of a half whose lease is over.
+	begin := func(t *testing.T, s *holdfast.Session, half func(rw *rwlock.RWMutex) *rwlock.Half) (
+		ctx context.Context, write *holdfast.Hold, then func() *holdfast.Hold,
+	) {
+		ctx = holdfast.NewOwner(t.Context())
+		write = kit.Lock(t, ctx, kit.OrdersRW(s, 0).Write())
+		require.NoError(t, kit.Lock(t, ctx, half(kit.OrdersRW(s, short))).Detach())
+		took := kit.Stopwatch()
+		return ctx, write, func() *holdfast.Hold {
+			read := kit.Lock(t, ctx, kit.OrdersRW(s, 0).Read())
+			kit.Await(t, "the end of the lease", func() bool { return took() > 3*short })
+			return read
+		}
+	}
+	t.Run("a reader may not write", func(t *testing.T) {
+		t.Parallel()
+		s := kit.Open(t, redistest.Start(t).Addr(), nil)
+		ctx, write, then := begin(t, s, (*rwlock.RWMutex).Write)
+		read := then()
+		require.NoError(t, write.Release())
+		_, err := kit.OrdersRW(s, 0).Write().TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+		require.NoError(t, read.Release())
+	})
+	t.Run("a read hold that is lost", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		s := kit.Open(t, srv.Addr(), nil)
+		ctx, _, then := begin(t, s, (*rwlock.RWMutex).Read)
+		require.NoError(t, then().Release())
+		read := kit.Lock(t, ctx, kit.OrdersRW(s, 0).Read())
+		was, err := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0).Write().ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.True(t, was)
+		require.ErrorIs(t, read.Release(), holdfast.ErrLost)
+	})
+	t.Run("a read hold of which no reply came", func(t *testing.T) {
+		t.Parallel()
+		srv, p := kit.StartProxied(t)
+		s := kit.Open(t, p.Addr(), nil)
+		ctx, write, then := begin(t, s, (*rwlock.RWMutex).Read)
+		require.NoError(t, then().Release())
+		lost := p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "acquire"), proxy.DropReply, proxy.EveryTime)
+		brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err := kit.OrdersRW(s, time.Hour).Read().TryLock(brief)
+		require.ErrorIs(t, err, holdfast.ErrUnknown)
+		lost.Remove()
+		require.NoError(t, write.Release())
+		other := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0).Write()
+		require.NoError(t, kit.Granted(t, 5*time.Second, kit.GoLock(t.Context(), other.Lock), "the lock").Release())
+	})
 }
