@@ -105,17 +105,20 @@ func (b *Barrier) Join(ctx context.Context) (*Party, error) {
 	if err != nil {
 		return nil, b.object.Fail(operation, err)
 	}
-	p := &Party{Hold: hold, barrier: b, round: new(round)}
+	p, joined := &Party{Hold: hold, barrier: b, round: new(round)}, false
+	defer func() { // also if an observer panics, or ends the goroutine
+		if !joined {
+			_ = p.Release()
+		}
+	}()
 	// A late copy of an arrival must not be executed behind a late copy of the acquisition.
 	if err = guard.Settle(ctx, (*core.Hold)(hold).Inside().(*core.Single)); err != nil {
-		err = b.object.Fail(operation, err)
-	} else {
-		_, err = p.call(ctx, operation, &arrival{party: p, round: p.round})
+		return nil, b.object.Fail(operation, err)
 	}
-	if err != nil {
-		_ = p.Release()
+	if _, err = p.call(ctx, operation, &arrival{party: p, round: p.round}); err != nil {
 		return nil, err
 	}
+	joined = true
 	return p, nil
 }
 

@@ -20,7 +20,7 @@
 -- ARGV[8]  channel    where parties wait; in a cluster, of the barrier's slot
 --
 -- REPLY    {0}                       its lease is over, or it is no party; or there are none
--- REPLY    {0, places}               there are so many places instead
+-- REPLY    {0, places}               there are so many places instead, more than parties, or it joins
 -- REPLY    {gen, tripped, full, ms, mark}  as above; no lease ends within ms; mark is the last generation at which the
 --                                          party has arrived, 0: none. A generation that is neither gen nor the one
 --                                          that tripped last was broken
@@ -32,13 +32,17 @@ local call = redis.call
 
 local time = now()
 local from = string.format('(%.0f', time)
+local missing = 0
 if id ~= '' then
   local lease = tonumber(call('ZSCORE', permits, id))
   if not lease or lease <= time then return {0} end
   local free, mistake = read_count(call('GET', KEYS[1]))
   if mistake then return mistake end
-  local places = (free or 0) + call('ZCARD', permits)
-  if free and places ~= tonumber(ARGV[5]) then return {0, places} end -- else it was lost: see TrySetPermits
+  missing = tonumber(ARGV[5]) - (free or 0) - call('ZCARD', permits)
+  -- Who has joined has seen that there were enough: if some are missing, their number was lost, and those who have left
+  -- since made a new one. If there is none, see TrySetPermits.
+  if free and (missing < 0 or missing > 0 and at == 0) then return {0, tonumber(ARGV[5]) - missing} end
+  if not free then missing = 0 end
 end
 
 local live = call('ZCOUNT', permits, from, '+inf')
@@ -105,6 +109,7 @@ elseif gen > 0 and full and arrived >= live and muster() then
 end
 
 local first = call('ZRANGEBYSCORE', permits, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+if missing > 0 then call('INCRBY', KEYS[1], missing) end
 if changed then
   -- What a server may refuse comes before anything has changed.
   local there = call('PEXPIRE', barrier, '8640000000')

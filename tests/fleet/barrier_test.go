@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -542,6 +543,24 @@ func TestPlacesOfWhichTheNumberIsLost(t *testing.T) {
 	require.NoError(t, p.Release())
 }
 
+// A party that leaves when the number of free places is lost makes a new one, which is too low. The others go on.
+func TestAPartyLeavesWhenTheNumberOfPlacesIsLost(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	all := joinAll(t, srv.Addr(), 3, nil)
+	allPass(t, 1, all)
+	require.NoError(t, all[2].Release())
+	a := arrives(t, srv, all[0], 1)
+	srv.Do(t, "DEL", stages)
+	require.NoError(t, all[1].Release())
+	requirePassed(t, kit.LongestWait, 2, a)
+	require.Equal(t, "2", srv.Do(t, "GET", stages))
+	for i := range 2 {
+		all[1+i] = join(t, kit.Open(t, srv.Addr(), nil), 3, nil)
+	}
+	allPass(t, 3, all)
+}
+
 // Places are taken in order; whoever comes too many waits.
 func TestJoinWaitsForAPlace(t *testing.T) {
 	t.Parallel()
@@ -572,6 +591,34 @@ func TestJoinWaitsForAPlace(t *testing.T) {
 		require.NoError(t, again[0].Hold.Release())
 		require.NoError(t, again[1].Hold.Release())
 		require.EqualValues(t, 1, srv.Int(t, "EXISTS", stagesState))
+	}
+}
+
+// Whoever has taken a place, and gets no party because an observer panics or ends the goroutine, gives it back.
+func TestAPlaceGoesBackIfJoinDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(){
+		"panics": func() { panic("mine") }, "ends the goroutine": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
+				Attempt: func(of holdfast.Subject, _ holdfast.Attempt) {
+					if of.Kind == "barrier" {
+						end()
+					}
+				},
+			}})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }() // as net/http does
+				_, _ = barrier.New(s, stages, 2, nil).Join(t.Context())
+			}()
+			kit.Within(t, kit.LongestWait, ended, "the end of the call")
+			require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "2"}}, srv.Keyspace(t))
+		})
 	}
 }
 

@@ -2,15 +2,18 @@ package locks
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/setlock"
@@ -137,4 +140,25 @@ func TestACallThatWaitsForOthersDoesNotSaySo(t *testing.T) {
 	for _, e := range log.Entries(t, waitsForItself) { // where the process stood still, a hold lasted a second
 		between(t, 0, time.Second-time.Millisecond+still())(e["held"])
 	}
+}
+
+// Whoever waits for a permit waits for any of them, and permits have no owners: a nested call that is given the context
+// of the hold waits as well.
+func TestACallThatWaitsForAPermitDoesNotSaySo(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &kit.Journal{}
+	s := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}},
+		&holdfast.Options{Lease: kit.Lease, Logger: log.JsonLogger()})
+	e := kit.NewExports(t, s, 2, 0)
+	holds, err := e.AcquireN(t.Context(), 2)
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() { got <- kit.ErrorOf(e.Acquire(holds[0].Context(t.Context()))) }()
+	for end := time.Now().Add(3500 * time.Millisecond); time.Now().Before(end); {
+		kit.SleepUntil(time.Now().Add(100 * time.Millisecond))
+		require.NotContains(t, fmt.Sprint(srv.Do(t, "GET", wire.SessionKey(s.ID()))), "itself", "what the command tells")
+	}
+	require.Empty(t, log.Entries(t, waitsForItself))
+	require.NoError(t, holds[1].Release())
+	require.NoError(t, kit.Within(t, kit.Told, got, "a permit"))
 }

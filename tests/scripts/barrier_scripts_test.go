@@ -231,6 +231,16 @@ func TestBarrierScript(t *testing.T) {
 			seed: lives(partyA), call: arriveAt{id: partyA, parties: 4}, reply: []any{int64(0), int64(3)},
 			after: state{"x": token("2")}, due: due(partyA),
 		},
+		"too many places": {
+			seed: lives(partyA), call: arriveAt{id: partyA, at: 1, parties: 2}, reply: []any{int64(0), int64(3)},
+			after: state{"x": token("2")}, due: due(partyA),
+		},
+		"one has left since the number of places was lost": {
+			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3"),
+				with(lives(ab...), [][]string{{"SET", "x", "0"}})),
+			call: arriveAt{id: partyA, at: 4, tripped: 3}, reply: is(4, 3, 1, 4), due: due(ab...),
+			after: after("1", barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3")),
+		},
 
 		"one has left whom all have waited for": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(ab...)),
