@@ -10,6 +10,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,9 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	switch {
 	case opt.ConnLifetime != 0:
 		return errors.New("ClientOption.ConnLifetime is set, must be 0: with it a script can run twice")
+	case opt.DialCtxFn == nil && opt.DialFn == nil &&
+		slices.ContainsFunc(opt.InitAddress, func(addr string) bool { return strings.Contains(addr, "://") }):
+		return errors.New("ClientOption.InitAddress has a URL, must have host:port; rueidis.ParseURL reads URLs")
 	case opt.ReplicaOnly:
 		return errors.New("ClientOption.ReplicaOnly is set: locks live on masters")
 	case opt.SendToReplicas != nil:

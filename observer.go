@@ -23,8 +23,8 @@ import (
 // by commas.
 type Observer struct {
 	// Acquire is called when a call begins that takes something or waits for it: Lock, TryLock and TryLockFor, their
-	// counterparts of a semaphore, and Wait of a latch. It gets the caller's ctx, so that a measurement can be linked to
-	// the caller's own. The function it returns is called with the outcome.
+	// counterparts of a semaphore, Wait of a latch, and Await of a barrier. It gets the caller's ctx, so that a
+	// measurement can be linked to the caller's own. The function it returns is called with the outcome.
 	Acquire func(ctx context.Context, of Subject) (done func(Acquired))
 
 	// Attempt is called when an attempt to take something is over, answered or not.

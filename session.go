@@ -175,8 +175,9 @@ const (
 //   - Sentinel.TopologyRefreshInterval 5 s, ClusterOption.MaxMovedRedirections 8 and
 //     ClusterOption.ShardsRefreshInterval 10 s, unless set.
 //
-// Open refuses ConnLifetime, with which a script can run twice; ReplicaOnly, SendToReplicas and DisableAutoPipelining;
-// and a RingScaleEachConn of less than 10, which has no room for the thousand calls that a session may have in flight.
+// Open refuses URLs in InitAddress, unless opt has a dialer of its own; ConnLifetime, with which a script can run
+// twice; ReplicaOnly, SendToReplicas and DisableAutoPipelining; and a RingScaleEachConn of less than 10, which has no
+// room for the thousand calls that a session may have in flight.
 // With Standalone.EnableRedirect, a session may go on listening to the server from which it was sent away: its waiters
 // then look from time to time. Sentinel is for that.
 func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {

@@ -75,15 +75,18 @@ func TestDoctorWithTLS(t *testing.T) {
 	unreached(t, nil, "rediss://", "--redis", fmt.Sprintf("redis://127.0.0.1:%d", port), "--timeout", "1s")
 }
 
-// writeCertificate makes a self-signed certificate for 127.0.0.1.
-func writeCertificate(t testing.TB, cert, key string) {
+// writeCertificate makes a self-signed certificate for the names, or for 127.0.0.1 without any.
+func writeCertificate(t testing.TB, cert, key string, names ...string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		DNSNames: names, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	if len(names) == 0 {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	require.NoError(t, err)

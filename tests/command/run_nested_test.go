@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -62,6 +63,21 @@ func TestRunNestedOnAnotherServer(t *testing.T) {
 		"echo", "ran")
 	require.Equal(t, 1, r.code, r.stderr)
 	require.Empty(t, r.stdout)
+}
+
+// There, the name may be that of another kind.
+func TestRunNestedWhereTheNameIsOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	srv, other := redistest.Start(t), redistest.Start(t)
+	reading, err := rwlock.New(open(t, other, nil), "x", nil).Read().Lock(t.Context())
+	require.NoError(t, err)
+	defer reading.Release()
+	r := run(t, srv, nil, "run", "x", "--", binary, "run", "--redis", "redis://"+other.Addr(), "-s", "x", "--",
+		"echo", "ran")
+	require.Equal(t, "ran\n", r.stdout, r.stderr)
+	r = run(t, srv, nil, "run", "x", "--", binary, "run", "--redis", "redis://"+other.Addr(), "x", "--", "echo", "ran")
+	require.Equal(t, 64, r.code, "this one does not run beside readers")
+	require.Contains(t, r.stderr, "rwlock")
 }
 
 func TestRunNoFork(t *testing.T) {

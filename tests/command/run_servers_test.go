@@ -1,11 +1,16 @@
 package command
 
 import (
+	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +65,91 @@ func TestRunWithTLS(t *testing.T) {
 	r = run(t, nil, nil, "ls", "--redis", "redis://127.0.0.1:"+strconv.Itoa(port))
 	require.Equal(t, 69, r.code)
 	require.Contains(t, r.stderr, "it wants TLS (rediss://)")
+}
+
+// Sentinels speak TLS as the servers do, and each server has a certificate with a name of its own: only the first one
+// is called by the name in the URL.
+func TestTLSOfServersThatOthersName(t *testing.T) {
+	t.Parallel()
+	ran := func(t *testing.T, url string, trusted ...string) {
+		t.Helper()
+		all := filepath.Join(t.TempDir(), "all.pem")
+		for _, cert := range trusted {
+			text, err := os.ReadFile(cert)
+			require.NoError(t, err)
+			f, err := os.OpenFile(all, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			require.NoError(t, err)
+			_, err = f.Write(text)
+			require.NoError(t, errors.Join(err, f.Close()))
+		}
+		for _, args := range [][]string{{"run", "x", "--", "echo", "ran"}, {"latch", "set", "y", "1"}, {"ls"}} {
+			r := run(t, nil, nil, append([]string{"--redis", url, "--cacert", all}, args...)...)
+			require.Equal(t, 0, r.code, "%v: %s", args, r.stderr)
+		}
+	}
+	t.Run("behind Sentinel", func(t *testing.T) {
+		t.Parallel()
+		master, its := secured(t, redistest.Start(t).Addr(), false)
+		sentinel := redistest.StartSentinel(t, "set", master)
+		at, theirs := secured(t, sentinel.Addr(), false, "localhost")
+		_, port, err := net.SplitHostPort(at)
+		require.NoError(t, err)
+		ran(t, "rediss://localhost:"+port+"?master_set=set", its, theirs)
+	})
+	t.Run("in a cluster", func(t *testing.T) {
+		t.Parallel()
+		folder := t.TempDir()
+		cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+		writeCertificate(t, cert, key)
+		own := strconv.Itoa(redistest.FreePort(t))
+		redistest.StartCluster(t, 1, "--tls-port", own, "--tls-cluster", "yes", "--tls-auth-clients", "no",
+			"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+		at, theirs := secured(t, "127.0.0.1:"+own, true, "localhost")
+		_, port, err := net.SplitHostPort(at)
+		require.NoError(t, err)
+		ran(t, "rediss://localhost:"+port, cert, theirs)
+	})
+}
+
+// secured is an address where TLS is spoken for a server that speaks it or not, with the file of its certificate, which
+// is for the names, or for 127.0.0.1 without any.
+func secured(t *testing.T, server string, speaks bool, names ...string) (addr, cert string) {
+	t.Helper()
+	folder := t.TempDir()
+	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	writeCertificate(t, cert, key, names...)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	require.NoError(t, err)
+	front, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	require.NoError(t, err)
+	var passing sync.WaitGroup
+	t.Cleanup(func() {
+		_ = front.Close()
+		passing.Wait()
+	})
+	passing.Go(func() {
+		for {
+			in, err := front.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			if speaks {
+				out = tls.Client(out, &tls.Config{InsecureSkipVerify: true})
+			}
+			for from, to := range map[net.Conn]net.Conn{in: out, out: in} {
+				passing.Go(func() {
+					_, _ = io.Copy(to, from)
+					_, _ = to.Close(), from.Close()
+				})
+			}
+		}
+	})
+	return front.Addr().String(), cert
 }
 
 // A server without TLS answers nothing to a TLS handshake.

@@ -299,6 +299,13 @@ func TestTrialEndsThoughItsProcessesGetTheSignal(t *testing.T) {
 	}
 }
 
+// No time is a value, too, and the processes of the trial take it as well.
+func TestTrialPassesNoTimeOn(t *testing.T) {
+	t.Parallel()
+	ok(t, redistest.Start(t), "trial", "--yes", "--for", "1s", "--lease", "10", "--processes", "2",
+		"--connect-timeout", "0")
+}
+
 // On a replica nothing can be removed either, of which a line is enough.
 func TestTrialOnAReplica(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Options.PubSub":                      {opts: holdfast.Options{PubSub: 7}},
 		"Options.PubSub is PubSubSharded":     {opts: holdfast.Options{PubSub: holdfast.PubSubSharded}},
 		"ClientOption.ConnLifetime":           {opt: func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }},
+		"ClientOption.InitAddress has a URL":  {opt: func(o *rueidis.ClientOption) { o.InitAddress[0] = "redis://" + addr }},
 		"ClientOption.ReplicaOnly":            {opt: func(o *rueidis.ClientOption) { o.ReplicaOnly = true }},
 		"Options.Label":                       {opts: holdfast.Options{Label: strings.Repeat("x", 257)}},
 		"ClientOption.SendToReplicas":         {opt: func(o *rueidis.ClientOption) { o.SendToReplicas = always }},
@@ -47,6 +49,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"ClientOption.DisableAutoPipelining":  {opt: func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }},
 	} {
 		opt := good
+		opt.InitAddress = slices.Clone(good.InitAddress)
 		if bad.opt != nil {
 			bad.opt(&opt)
 		}

@@ -89,6 +89,9 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; "+
 			"?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
 	}
+	if c := opt.TLSConfig; c != nil { // Sentinels as well; each server by its own name, not all by that of the first
+		opt.Sentinel.TLSConfig, c.ServerName = c, ""
+	}
 	opt.Username = cmp.Or(os.Getenv(EnvUser), opt.Username)
 	opt.Password = cmp.Or(os.Getenv(EnvPassword), opt.Password)
 	opt.ClientName, opt.ClusterOption.ShardsRefreshInterval = "holdfast", 10*time.Second
@@ -125,12 +128,9 @@ func (r *Redis) secure(opt *rueidis.ClientOption) error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	config.ServerName = cmp.Or(r.sni, config.ServerName)
+	config.ServerName = r.sni
 	config.InsecureSkipVerify = r.insecure //nolint:gosec // as asked
-	opt.TLSConfig = config
-	if opt.Sentinel.TLSConfig != nil {
-		opt.Sentinel.TLSConfig = config
-	}
+	opt.TLSConfig, opt.Sentinel.TLSConfig = config, config
 	return nil
 }
 

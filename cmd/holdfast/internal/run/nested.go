@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -81,9 +82,9 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 		}
 		held, err := holds(ctx, session, o.Kind, s.name, o.Owner)
 		switch {
-		case err != nil:
+		case err != nil && !errors.Is(err, holdfast.ErrNotHeld) && !errors.Is(err, holdfast.ErrWrongKind):
 			return nil, err
-		case !held:
+		case !held: // on another server, or by now, the name may be of another kind
 		case o.Kind.covers(s.kind()) && (!s.fenced || o.Token > 0) && s.atLeast == 0:
 			return &list[i], nil
 		case short == nil:

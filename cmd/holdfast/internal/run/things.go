@@ -4,7 +4,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -146,9 +145,6 @@ func (s *settings) holders(ctx context.Context, session *holdfast.Session) (all 
 func holds(ctx context.Context, session *holdfast.Session, k kind, name, id string) (bool, error) {
 	if k == permit {
 		_, err := semaphore.NewExpirable(session, name, nil).RemainingLease(ctx, id)
-		if errors.Is(err, holdfast.ErrNotHeld) {
-			return false, nil
-		}
 		return err == nil, err
 	}
 	holders, err := newThing(session, k, name, 0, false).Holders(ctx)

@@ -158,7 +158,7 @@ func (t *trial) work(ctx context.Context, client rueidis.Client, flags *pflag.Fl
 	}
 	args := []string{"trial", "worker"}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed { // these say which Redis
+		if f.Changed && f.Value.String() != "" { // these say which Redis; "" stands for the default, also for 0 seconds
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
