@@ -125,7 +125,7 @@ func (e *election) stand(ctx context.Context, lead func(ctx context.Context) err
 	}, func(held context.Context) error {
 		led = t.serve(held, lead)
 		ended = t.hold.Err()
-		again = held.Err() != nil && errors.Is(context.Cause(held), ended)
+		again = held.Err() != nil && errors.Is(context.Cause(held), ended) && !errors.Is(context.Cause(ctx), ended)
 		return led
 	})
 	if errors.Is(ended, holdfast.ErrNotHeld) {

@@ -75,13 +75,15 @@ func Every(
 //
 // work gets a ctx that ends when ctx does, or when the run loses its lock. Every returns the error of work, joined with
 // the [holdfast.LostError] if the lock was lost before work returned. All other errors are those of
-// [holdfast.Mutex.Lock]. To go on after a failure, return nil from work.
+// [holdfast.Mutex.Lock]. To go on after a failure, return nil from work. A lock that is lost before work is called is
+// taken again.
 func (j *Job) Every(ctx context.Context, work func(context.Context) error) error {
 	for {
 		if hold := j.kept(); hold != nil { // also from ctx's own owner, who could not wait for it
 			<-hold.Context(ctx).Done()
 		}
-		if _, err := j.run(ctx, j.lock.Lock, work); err != nil {
+		ran, err := j.run(ctx, j.lock.Lock, work)
+		if tooEarly := !ran && ctx.Err() == nil && errors.Is(err, holdfast.ErrLost); err != nil && !tooEarly {
 			return err
 		}
 	}
@@ -94,8 +96,8 @@ func (j *Job) Every(ctx context.Context, work func(context.Context) error) error
 // apart: if one run begins some milliseconds late, the next tick would come too early for it.
 //
 // The error is that of work, joined with the [holdfast.LostError] if the lock was lost before work returned. If work
-// has not run, the errors are those of [holdfast.Mutex.TryLock] and [holdfast.Mutex.Lock]: after
-// [holdfast.ErrUnknown] the job may count as run for the interval.
+// has not run, the errors are those of [holdfast.Mutex.TryLock] and [holdfast.Mutex.Lock]: after [holdfast.ErrUnknown]
+// the job may count as run for the interval, and [holdfast.ErrLost] says that the lock was lost before work was called.
 func (j *Job) Run(ctx context.Context, work func(context.Context) error) (ran bool, err error) {
 	if j.kept() != nil && ctx.Err() == nil {
 		return false, nil
@@ -148,6 +150,9 @@ type run struct {
 // leave leaves a hold behind that lasts for d: nested in that of the run, so that each ends at its own time.
 func (r *run) leave(ctx context.Context, d time.Duration) error {
 	left, err := rlock.New(r.job.session, r.job.Name(), &rlock.Options{FixedLease: d}).Lock(r.hold.Context(ctx))
+	if lost := r.hold.Err(); err != nil && lost != nil && ctx.Err() == nil {
+		return lost // err says that a ctx has ended, which is not the caller's
+	}
 	if err != nil {
 		return err
 	}

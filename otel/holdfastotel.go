@@ -48,6 +48,8 @@
 // session's Close has ended, and when a call fails for any other reason than that somebody else has the lock or that
 // its ctx ended.
 //
+// In a name, bytes that are not UTF-8 appear as U+FFFD.
+//
 // A lock that consists of several is measured and traced under a kind of its own, in addition to its members.
 package holdfastotel
 

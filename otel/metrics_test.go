@@ -6,10 +6,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
@@ -210,6 +215,75 @@ func TestTerms(t *testing.T) {
 	k.isMeasured("holdfast.term.duration", 1, "holdfast.kind=leader,holdfast.outcome=released")
 }
 
+func TestATermThatIsLost(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	terms := 0
+	require.NoError(t, leader.Run(t.Context(), k.session, "billing", func(ctx context.Context) error {
+		if terms++; terms == 1 {
+			k.server.Lose("billing")
+			<-ctx.Done()
+		}
+		return nil
+	}))
+	require.Equal(t, 2, terms)
+	k.isMeasured("holdfast.term.duration", 1, "holdfast.kind=leader,holdfast.outcome=lost")
+	k.isMeasured("holdfast.term.duration", 1, "holdfast.kind=leader,holdfast.outcome=released")
+	k.isCounted("holdfast.term.active", 0, "holdfast.kind=leader")
+}
+
+// What is told is measured, in seconds, and by its cause.
+func TestWhatIsMeasured(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	of := holdfast.Subject{Kind: "rlock", Name: "orders"}
+	k.observer.Acquire(t.Context(), of)(holdfast.Acquired{Took: 1500 * time.Millisecond})
+	k.observer.Hold(t.Context(), of)(holdfast.Ended{Held: 2500 * time.Millisecond, Err: holdfast.ErrClosed})
+	k.observer.Term(t.Context(), of, 1)(holdfast.Ended{Held: 3500 * time.Millisecond})
+	began := time.Now()
+	waits := k.observer.Wait(of)
+	time.Sleep(20 * time.Millisecond)
+	waits()
+	took := time.Since(began)
+	for _, by := range []holdfast.WakeUp{holdfast.ByMessage, holdfast.ByTimer, holdfast.ByTurn} {
+		for range by + 1 {
+			k.observer.WakeUp(of, by)
+		}
+	}
+	sums := map[string]float64{}
+	for _, m := range k.collect() {
+		if h, ok := m.Data.(metricdata.Histogram[float64]); ok {
+			sums[m.Name] = h.DataPoints[0].Sum
+		}
+	}
+	assert.InDelta(t, 0.02, sums["holdfast.wait.duration"], took.Seconds()-0.02+1e-9)
+	delete(sums, "holdfast.wait.duration")
+	assert.Equal(t, map[string]float64{
+		"holdfast.acquire.duration": 1.5, "holdfast.hold.duration": 2.5, "holdfast.term.duration": 3.5,
+	}, sums)
+	k.isCounted("holdfast.hold.losses", 0, "holdfast.kind=rlock")
+	for by, n := range map[string]int64{"message": 1, "timer": 2, "turn": 3} {
+		k.isCounted("holdfast.wakeups", n, "holdfast.kind=rlock,holdfast.wakeup.cause="+by)
+	}
+}
+
+// Without options, metrics and spans go to the global providers.
+func TestTheGlobalProviders(t *testing.T) { //nolint:paralleltest // they are the process's
+	reader, exporter := metric.NewManualReader(), tracetest.NewInMemoryExporter()
+	meters, tracers := otel.GetMeterProvider(), otel.GetTracerProvider()
+	defer otel.SetTracerProvider(tracers)
+	defer otel.SetMeterProvider(meters)
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)))
+	observer, err := holdfastotel.NewObserver(nil)
+	require.NoError(t, err)
+	observe(observer)
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	require.Len(t, all.ScopeMetrics, 1)
+	require.Len(t, exporter.GetSpans(), 2)
+}
+
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, nil)
@@ -245,6 +319,28 @@ func TestNames(t *testing.T) {
 	}
 	k.isMeasured("holdfast.hold.duration", 2, "holdfast.kind=rlock,holdfast.name=orders,holdfast.outcome=released")
 	k.isMeasured("holdfast.hold.duration", 1, "holdfast.kind=rlock,holdfast.outcome=released")
+}
+
+// Exporters refuse what is not UTF-8, and with it all that they have to export.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	exporter := tracetest.NewInMemoryExporter()
+	k := newKit(t, &holdfastotel.Options{
+		Names:          func(name string) string { return name },
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)),
+	})
+	for _, name := range []string{"a\xff", "a\xfe", "é"} {
+		require.NoError(t, k.lock(rlock.New(k.session, name, nil)).Release())
+	}
+	k.isMeasured("holdfast.hold.duration", 2, "holdfast.kind=rlock,holdfast.name=a\uFFFD,holdfast.outcome=released")
+	k.isMeasured("holdfast.hold.duration", 1, "holdfast.kind=rlock,holdfast.name=é,holdfast.outcome=released")
+	spans := exporter.GetSpans()
+	assert.Len(t, spans, 6)
+	for _, span := range spans {
+		for _, a := range span.Attributes {
+			assert.True(t, utf8.ValidString(a.Value.AsString()), a.Key)
+		}
+	}
 }
 
 func TestNoNamesUnlessAskedFor(t *testing.T) {

@@ -49,7 +49,7 @@ func TestWhatIsAnErrorToATrace(t *testing.T) {
 	t.Parallel()
 	for o, want := range map[outcome]bool{
 		acquired: false, busy: false, cancelled: false, released: false, lost: true, closed: true, unknown: true,
-		failure: true,
+		deadlock: true, wrongKind: true, unacked: true, failure: true,
 	} {
 		assert.Equal(t, want, o.bad(), o)
 	}

@@ -2,6 +2,7 @@ package holdfastotel
 
 import (
 	"context"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -53,11 +54,14 @@ type series struct {
 	bySession, byServer        labels
 }
 
+// text is a name as an attribute. Exporters refuse one that is not UTF-8, and with it all that they have to export.
+func text(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
 // of returns the series of a subject.
 func (t *telemetry) of(subject holdfast.Subject) *series {
 	key := seriesKey{kind: subject.Kind}
 	if t.names != nil {
-		key.name = t.names(subject.Name)
+		key.name = text(t.names(subject.Name))
 	}
 	t.mu.RLock()
 	s := t.series[key]

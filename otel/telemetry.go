@@ -106,7 +106,7 @@ func within(span trace.Span) context.Context {
 func (t *telemetry) begin(ctx context.Context, name string, of holdfast.Subject) trace.Span {
 	var opts []trace.SpanStartOption
 	if t.traced {
-		opts = append(opts, trace.WithAttributes(kindKey.String(of.Kind), nameKey.String(of.Name)))
+		opts = append(opts, trace.WithAttributes(kindKey.String(of.Kind), nameKey.String(text(of.Name))))
 	}
 	_, span := t.tracer.Start(ctx, name, opts...)
 	return span

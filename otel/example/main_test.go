@@ -15,8 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 const (
@@ -77,6 +82,21 @@ func TestTroubleIsMeasured(t *testing.T) {
 		require.Eventually(t, func() bool { return positive.MatchString(scrape()) }, 30*time.Second,
 			200*time.Millisecond, series)
 	}
+}
+
+// A name that is not UTF-8 does not keep Prometheus from reading the metrics.
+func TestANameThatIsNotUTF8IsExported(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	observer, stop, err := newObserver(registry)
+	require.NoError(t, err)
+	defer stop()
+	s := holdfasttest.NewServer(t).Open(&holdfast.Options{Observer: observer})
+	hold, err := rlock.New(s, "caf\xe9:1", nil).TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	_, err = registry.Gather()
+	require.NoError(t, err)
 }
 
 // Every metric is on the dashboard.

@@ -267,6 +267,14 @@ func TestATermThatEndsAfterItsContext(t *testing.T) {
 	require.ErrorIs(t, err, errDone)
 	require.ErrorIs(t, err, holdfast.ErrLost)
 	require.NotErrorIs(t, err, context.Canceled)
+
+	around := kit.Lock(t, t.Context(), rlock.New(s, "around", nil)) // whose end looks like that of a resigned term
+	err = leader.Run(around.Context(t.Context()), s, election, func(ctx context.Context) error {
+		require.NoError(t, around.Release())
+		<-ctx.Done()
+		return errors.Join(errDone, leader.Resign(ctx))
+	})
+	require.EqualError(t, err, errDone.Error())
 }
 
 func TestMistakesOfElections(t *testing.T) {

@@ -28,6 +28,7 @@ var (
 
 func fine(context.Context) error { return nil }
 func bad(context.Context) error  { return errWork }
+func busy(context.Context) error { return holdfast.ErrBusy }
 
 // requireRun makes one attempt, and requires that it runs or does not.
 func requireRun(t *testing.T, s *holdfast.Session, interval time.Duration, runs bool) {
@@ -58,6 +59,7 @@ func TestAJobIsRunOncePerInterval(t *testing.T) {
 		"short":                {skips, fine, 5 * time.Second, false},
 		"long":                 {skips, fine, time.Hour, false},
 		"failed":               {skips, bad, time.Hour, false},
+		"found others busy":    {skips, busy, time.Hour, false},
 		"taken over":           {takeOver, fine, time.Hour, false},
 		"short, to take over":  {takeOver, fine, 5 * time.Second, false},
 		"failed is taken over": {takeOver, bad, time.Hour, true},
@@ -175,6 +177,72 @@ func TestASuccessThatIsNotLearnedOfIsKept(t *testing.T) {
 	kit.Await(t, "the end of the interval", func() bool { return srv.Int(t, "EXISTS", report) == 0 })
 }
 
+// A lock that is lost before the run has begun is no end of Every, and to Run no end of its ctx.
+func TestALossBeforeTheRun(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, srv *redistest.Server, p *proxy.Proxy){
+		"forgotten": func(t *testing.T, srv *redistest.Server, _ *proxy.Proxy) { srv.Do(t, "DEL", report) },
+		"run out": func(_ *testing.T, _ *redistest.Server, p *proxy.Proxy) {
+			p.StallNew(true)
+			p.StallAll()
+			kit.SleepUntil(time.Now().Add(2500 * time.Millisecond))
+			p.ResumeAll()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+			require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+			// Now the server's clock is known.
+			losing := func(call func() error) error {
+				leave, ended := p.On(kit.ScriptNamed("rlock_acquire"), proxy.Stall, proxy.Second), make(chan error, 1)
+				go func() { ended <- call() }()
+				leave.Wait(t, 1)
+				lose(t, srv, p)
+				leave.Release()
+				return kit.Within(t, 20*time.Second, ended, "the end")
+			}
+			var ran bool
+			err := losing(func() (err error) {
+				ran, err = once.New(s, report, time.Hour, nil).Run(t.Context(), fine)
+				return err
+			})
+			require.False(t, ran)
+			require.ErrorIs(t, err, holdfast.ErrLost)
+			require.NotErrorIs(t, err, context.Canceled)
+
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			err = losing(func() error {
+				return once.Every(ctx, s, report, time.Hour, func(context.Context) error {
+					ran = true
+					stop()
+					return nil
+				})
+			})
+			require.True(t, ran, "it has ended with %v", err)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+}
+
+// A run that has succeeded does not wait for ever to tell a server that stands still.
+func TestASuccessIsNotToldForEver(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := once.New(s, report, time.Hour, takeOver).Run(t.Context(), func(context.Context) error {
+			p.On(kit.ScriptNamed("rlock_acquire"), proxy.DropReply, proxy.EveryTime)
+			return nil
+		})
+		ended <- err
+	}()
+	require.NoError(t, kit.Within(t, 12*time.Second, ended, "the end of the run"))
+}
+
 // Of several sessions one runs the job at a time, and at most once per interval.
 func TestEveryRunsAJobOncePerInterval(t *testing.T) {
 	t.Parallel()
@@ -282,13 +350,17 @@ func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
 	ran, err = once.New(s, report, 10*time.Second, takeOver).Run(owner, fine)
 	require.NoError(t, err)
 	require.False(t, ran)
+	over, end := context.WithCancel(owner)
+	end()
+	_, err = once.New(s, report, 10*time.Second, takeOver).Run(over, fine)
+	require.ErrorIs(t, err, context.Canceled)
 	_, err = rlock.New(s, report, &rlock.Options{NonReentrant: true}).TryLock(owner)
 	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
 
 	ctx, stop := context.WithCancel(owner)
 	defer stop()
 	const every = "every"
-	took, runs := kit.Stopwatch(), 0
+	began, runs := time.Now(), 0
 	err = once.New(s, every, 2*time.Second, takeOver).Every(ctx, func(ctx context.Context) error {
 		if runs++; runs == 2 {
 			stop()
@@ -298,5 +370,5 @@ func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 2, runs)
-	require.Greater(t, took(), 1900*time.Millisecond)
+	require.Greater(t, time.Since(began), 1900*time.Millisecond)
 }
