@@ -3,10 +3,14 @@ package holdfastgocron_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -222,4 +226,84 @@ func TestALockerRefusesATimeThatIsTooShort(t *testing.T) {
 		require.EqualError(t, err, "holdfastgocron: atLeast is "+d.String()+", must be 0 or at least 10ms")
 		holdfasttest.AssertFree(t, rlock.New(s, "job", nil))
 	}
+}
+
+// What was taken goes back if the hold that keeps others out cannot be had.
+func TestALockerThatFailsHalfWayKeepsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := holdfasttest.NewServer(t).Open(&holdfast.Options{Observer: &holdfast.Observer{
+		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+			cancel()
+			return nil
+		},
+	}})
+	_, err := holdfastgocron.NewLocker(s, time.Minute).Lock(ctx, "report")
+	require.ErrorIs(t, err, context.Canceled)
+	holdfasttest.AssertFree(t, rlock.New(s, "report", nil))
+}
+
+// When Close returns, the term is over, and whoever observes it has been told.
+func TestCloseOfAnElectorWaitsForTheEndOfTheTerm(t *testing.T) {
+	var told atomic.Bool
+	s := holdfasttest.NewServer(t).Open(&holdfast.Options{Observer: &holdfast.Observer{
+		Term: func(context.Context, holdfast.Subject, int64) func(holdfast.Ended) {
+			return func(holdfast.Ended) {
+				time.Sleep(50 * time.Millisecond)
+				told.Store(true)
+			}
+		},
+	}})
+	e := holdfastgocron.NewElector(s, "billing")
+	awaitLeader(t, e)
+	e.Close()
+	require.True(t, told.Load())
+	e.Close()
+}
+
+// An elector whose session has ended leaves no goroutine, also without a Close.
+func TestAnElectorEndsWithItsSession(t *testing.T) {
+	session := holdfasttest.Open(t)
+	awaitLeader(t, holdfastgocron.NewElector(session, "billing"))
+	require.NoError(t, session.Close())
+	require.Eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "gocron.NewElector")
+	}, 10*time.Second, time.Millisecond)
+}
+
+// An elector that stands again does not say why it did not stand before.
+func TestAnElectorThatStandsGivesNoReason(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	session := server.Open(nil)
+	_, err := latch.New(session, "billing").TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	e := holdfastgocron.NewElector(session, "billing")
+	defer e.Close()
+	require.Eventually(t, func() bool {
+		return errors.Is(e.IsLeader(t.Context()), holdfast.ErrWrongKind)
+	}, 10*time.Second, time.Millisecond)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	const another = "redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], 'another', 1) " +
+		"redis.call('PEXPIRE', KEYS[1], 60000)"
+	require.NoError(t, client.Do(t.Context(), client.B().Eval().Script(another).Numkeys(1).Key("billing").Build()).
+		NonRedisError())
+	require.Eventually(t, func() bool {
+		all, err := leader.Candidates(t.Context(), session, "billing")
+		return err == nil && len(all) == 1
+	}, 10*time.Second, time.Millisecond)
+	require.Equal(t, holdfastgocron.ErrNotLeader, e.IsLeader(t.Context()))
+}
+
+// What keeps others out when the job has ended outlives the session.
+func TestOthersAreKeptOutThoughTheSessionIsClosed(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	session := server.Open(nil)
+	lock, err := holdfastgocron.NewLocker(session, time.Minute).Lock(t.Context(), "report")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, session.Close())
+	_, err = holdfastgocron.NewLocker(server.Open(nil), time.Minute).Lock(t.Context(), "report")
+	require.ErrorIs(t, err, holdfast.ErrBusy)
 }

@@ -3,6 +3,7 @@ package goredis_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,4 +122,20 @@ func TestStreamingCredentialsProvider(t *testing.T) {
 func TestWhatAStreamSendsBeforeItIsSubscribedToIsNewer(t *testing.T) {
 	s := &stream{first: auth.NewBasicCredentials("first", "p"), early: auth.NewBasicCredentials("second", "p")}
 	requireLogin(t, ask(t, &redis.Options{StreamingCredentialsProvider: s}), "second", "p")
+}
+
+// Connections that are made at the same time subscribe once.
+func TestConnectionsSubscribeOnce(t *testing.T) {
+	s := &stream{first: auth.NewBasicCredentials("first", "p")}
+	ask := ask(t, &redis.Options{StreamingCredentialsProvider: s})
+	var connections sync.WaitGroup
+	for range 8 {
+		connections.Go(func() {
+			c, err := ask()
+			assert.NoError(t, err)
+			assert.Equal(t, "first", c.Username)
+		})
+	}
+	connections.Wait()
+	assert.Equal(t, 1, s.subscriptions)
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -120,6 +123,29 @@ func TestNothingIsSelectedBelowZero(t *testing.T) {
 	c, err := goredis.ClientOption(&redis.Options{DB: -1})
 	require.NoError(t, err)
 	assert.Zero(t, c.SelectDB)
+	c, err = goredis.ClientOption(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}, DB: -1})
+	require.NoError(t, err)
+	assert.Zero(t, c.SelectDB)
+}
+
+// A socket of the system is no reason to go without TLS.
+func TestTLSOverASocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	require.NoError(t, server.Listener.Close())
+	server.Listener = listener
+	server.StartTLS()
+	defer server.Close()
+	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "example.com"
+	option, err := goredis.ClientOption(&redis.Options{Addr: socket, TLSConfig: config})
+	require.NoError(t, err)
+	conn, err := option.DialCtxFn(t.Context(), socket, &net.Dialer{}, option.TLSConfig)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.IsType(t, (*tls.Conn)(nil), conn)
 }
 
 // The dialer of the options is given the network and the address, and an end of its time.

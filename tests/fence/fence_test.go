@@ -1,11 +1,13 @@
 package fence
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -138,6 +140,23 @@ func follows(t *testing.T, db *sqltest.Database, level sql.IsolationLevel, name 
 	default:
 		require.NoError(t, err, name)
 	}
+}
+
+// A Check that waits for another transaction ends with its own ctx.
+func TestACheckEndsWithItsContext(t *testing.T) {
+	each(t, func(t *testing.T, db *sqltest.Database) {
+		if db.Dialect == fence.SQLite {
+			t.Skip("a transaction waits when it begins")
+		}
+		first, second := begin(t, db, sql.LevelDefault), begin(t, db, sql.LevelDefault)
+		require.NoError(t, fence.Check(t.Context(), first, db.Dialect, "x", 5))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		checked := make(chan error, 1)
+		go func() { checked <- fence.Check(ctx, second, db.Dialect, "x", 6) }()
+		require.Error(t, kit.Within(t, 5*time.Second, checked, "the end of the Check"))
+		require.NoError(t, first.Commit())
+	})
 }
 
 // waiters ask how many wait for a row.

@@ -100,6 +100,20 @@ func TestAListenerIsWoken(t *testing.T) {
 	assert.Equal(t, before+1, e.woken.Load(), "a message of another channel woke it")
 }
 
+// Another server may have taken over when a connection breaks: whoever holds something is told, once.
+func TestALostConnectionIsTold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
+	var lost atomic.Int64
+	h.Lost = func() { lost.Add(1) }
+	e := listen(h, "x")
+	kit.Await(t, "the confirmation", func() bool { return e.woken.Load() == 1 })
+	assert.Zero(t, lost.Load())
+	e.hears(t, "the new subscription after a kill", func() { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") })
+	assert.EqualValues(t, 1, lost.Load())
+}
+
 func TestAListenerWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

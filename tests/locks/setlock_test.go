@@ -149,6 +149,31 @@ func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
 	}
 }
 
+// A lock that is free again in a moment is not waited for until the next look but one.
+func TestAWaiterLooksSoonAtFirst(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	looks := make(chan time.Duration, 1000)
+	var took func() time.Duration
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: &holdfast.Observer{
+		Wait: func(holdfast.Subject) func() {
+			took = kit.Stopwatch()
+			return nil
+		},
+		WakeUp: func(_ holdfast.Subject, by holdfast.WakeUp) {
+			if by == holdfast.ByTimer {
+				looks <- took()
+			}
+		},
+	}})
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	ctx, cancel := context.WithCancel(t.Context())
+	got := kit.GoLock(ctx, setlock.New(s, "x", nil).Lock)
+	require.Less(t, kit.Within(t, 5*time.Second, looks, "a look"), 100*time.Millisecond)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end").Err, context.Canceled)
+}
+
 // The next waiter also looks now and then if its own session took the lock, since others that give it back may
 // publish nothing.
 func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
