@@ -26,7 +26,7 @@ test: compiler redis java python databases ## All tests; installs a C compiler, 
 
 # The model waits for nothing, and its rules are pure, so there is nothing to race: it runs beside other tests, with what
 # they leave of the processors.
-MODEL := -- -vet=off $(TESTFLAGS) ./tests/model
+MODEL := -- -vet=off -timeout 30m $(TESTFLAGS) ./tests/model
 
 # make lint vets everything, so that go test need not. The demo takes longest and mostly waits: it comes first, with one
 # package more at a time than there are cores.

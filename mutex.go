@@ -71,8 +71,9 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, erro
 	return (*Hold)(h), err
 }
 
-// Locked reports whether anybody holds the lock. Like all inspection methods below, it asks the master. It corresponds
-// to isLocked().
+// Locked reports whether anybody holds the lock. Like all inspection methods below, it asks the master and blocks for a
+// round trip. If the server does not answer, it blocks until ctx ends or the connection is given up, which may take
+// most of the lease. It corresponds to isLocked().
 func (m *Mutex) Locked(ctx context.Context) (bool, error) { return holders.Locked(ctx, m.core()) }
 
 // Held reports whether the owner that ctx carries holds the lock. It is false if ctx has no owner. It corresponds to

@@ -99,8 +99,8 @@ func (l *Latch) Wait(ctx context.Context) error {
 	})
 }
 
-// Count returns the count that is left, 0 if the latch is open. It asks the master. It corresponds to
-// getCount().
+// Count returns the count that is left, 0 if the latch is open. It asks the master and blocks as long as
+// [holdfast.Mutex.Locked] may. It corresponds to getCount().
 func (l *Latch) Count(ctx context.Context) (n int, err error) {
 	c := l.call(countScript)
 	err = l.object.Run(ctx, "count", c, func() error {

@@ -12,9 +12,9 @@ import (
 
 // TrySetPermits creates the semaphore with n permits, n from 0 to 2^53 - 1. It reports whether it did: false says that
 // there is one already, whatever its permits. Permits that are taken though the server has lost their number, as by an
-// eviction, are among the n. Like all methods that neither take a permit nor wait for one, it blocks for a round trip.
-// After [holdfast.ErrUnknown] it may have been done, or may still be, for a third of the lease, at most a minute. It
-// corresponds to trySetPermits().
+// eviction, are among the n. Like all methods that neither take a permit nor wait for one, it blocks for a round trip,
+// or as long as [holdfast.Mutex.Locked] may. After [holdfast.ErrUnknown] it may have been done, or may still be, for a
+// third of the lease, at most a minute. It corresponds to trySetPermits().
 func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return e.resize(ctx, "try set permits", n, "1")
 }

@@ -31,7 +31,7 @@ func Ask(
 }
 
 // isBusy reports whether a node says that it does nothing at the moment: which says nothing of the command.
-func isBusy(answer rueidis.RedisResult, _ string) bool {
+func isBusy(answer rueidis.RedisResult) bool {
 	return refusal.Says(answer.Error(), "BUSY ") || refusal.Says(answer.Error(), "LOADING ")
 }
 
@@ -57,10 +57,10 @@ const hello = "HELLO"
 
 // IsReplica reports whether the node says that it is one.
 func IsReplica(ctx context.Context, node rueidis.Client) bool {
-	return isReplica(node.Do(ctx, node.B().Arbitrary(hello).Build()), "")
+	return isReplica(node.Do(ctx, node.B().Arbitrary(hello).Build()))
 }
 
-func isReplica(said rueidis.RedisResult, _ string) bool {
+func isReplica(said rueidis.RedisResult) bool {
 	about, _ := said.AsMap()
 	role := about["role"]
 	is, _ := role.ToString()
@@ -72,7 +72,7 @@ var errUnfit = errors.New("the node is a replica")
 // ask is Ask, and also returns which node has answered; "" if nobody has. Answers that are unfit do not count.
 func ask(
 	ctx context.Context, client rueidis.Client, start func(func()),
-	unfit func(answer rueidis.RedisResult, by string) bool, command ...string,
+	unfit func(answer rueidis.RedisResult) bool, command ...string,
 ) (message rueidis.RedisMessage, by string, err error) {
 	type answer struct {
 		by string
@@ -96,7 +96,7 @@ func ask(
 			err := a.NonRedisError()
 			switch {
 			case err != nil:
-			case unfit != nil && unfit(a.RedisResult, a.by):
+			case unfit != nil && unfit(a.RedisResult):
 				err = cmp.Or(a.Error(), errUnfit)
 			default:
 				message, err = a.ToMessage()

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -320,30 +321,35 @@ func TestTheConnectionForMessagesIsNoNewServer(t *testing.T) {
 	q := newLine(t)
 	renewsRarely := kit.Open(t, q.srv.Addr(), &holdfast.Options{Lease: time.Minute}) // a renewal would count as a call
 	holder := kit.Lock(t, t.Context(), rlock.New(renewsRarely, "orders", nil))
-	s, other := kit.Open(t, q.srv.Addr(), nil), kit.Open(t, q.srv.Addr(), nil)
-	try := func(s *holdfast.Session) (calls int64) {
-		q.srv.ResetStats(t)
-		h, err := rlock.New(s, "warm", nil).TryLock(t.Context())
-		require.NoError(t, err)
-		calls = q.srv.CommandStats(t)["evalsha"]
-		require.NoError(t, h.Release())
-		return calls
+	waiter, other := q.comes(0, nil), q.comes(0, nil)
+	calls := func(st *stander, name string) *proxy.Rule {
+		return st.p.On(func(command []string) bool {
+			return proxy.Command("EVALSHA")(command) && slices.Contains(command, name)
+		}, proxy.Pass, proxy.EveryTime)
 	}
-	try(s)
+	try := func(st *stander) int {
+		warm := calls(st, "warm")
+		defer warm.Remove()
+		h, err := rlock.New(st.s, "warm", nil).TryLock(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, h.Release()) }()
+		return warm.Matched()
+	}
+	try(waiter)
 	try(other)
-	require.EqualValues(t, 1, try(s))
-	require.EqualValues(t, 1, try(other))
+	require.Equal(t, 1, try(waiter))
+	require.Equal(t, 1, try(other))
 
-	q.srv.ResetStats(t)
-	got := q.waits(t.Context(), rlock.New(s, "orders", nil).Lock)
-	require.EqualValues(t, 2, q.srv.CommandStats(t)["evalsha"], "an attempt, and one that stands in the line")
-	require.EqualValues(t, 1, try(s))
+	attempts := calls(waiter, "orders")
+	got := q.waits(t.Context(), waiter.l.Lock)
+	require.Equal(t, 2, attempts.Matched(), "an attempt, and one that stands in the line")
+	require.Equal(t, 1, try(waiter))
 
 	require.NoError(t, holder.Detach(), "a session that holds something looks at it when it has connected again")
 	q.srv.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	require.EqualValues(t, 2, try(other), "the first one tells the time")
-	require.EqualValues(t, 1, try(other))
-	freed, err := rlock.New(other, "orders", nil).ForceUnlock(t.Context())
+	require.Equal(t, 2, try(other), "the first one tells the time")
+	require.Equal(t, 1, try(other))
+	freed, err := other.l.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, freed)
 	require.NoError(t, q.granted(5*time.Second, got, "the waiter").Release())

@@ -177,14 +177,12 @@ func TestALeaseThatEndsBeforeALine(t *testing.T) {
 		h := kit.Lock(t, t.Context(), q.comes(kit.Lease, &rlock.Options{FixedLease: lasts}).l)
 		var got []<-chan kit.Result
 		for _, l := range locks {
-			got = append(got, q.waits(t.Context(), l.Lock))
+			got = append(got, kit.GoLock(t.Context(), l.Lock))
 		}
+		kit.Await(t, "all in the line", func() bool { return q.length() == n })
 		end := h.Deadline()
 		require.NoError(t, h.Detach()) // as if its holder had been killed
-		all := make(chan kit.Result)
-		for _, g := range got {
-			go func() { all <- <-g }()
-		}
+		all := kit.AnyOf(got...)
 		for i := range n {
 			h := q.granted(max(0, time.Until(end))+kit.LongestWait, all, "one of those that wait")
 			if i == 0 {

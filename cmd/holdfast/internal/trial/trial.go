@@ -58,8 +58,8 @@ type trial struct {
 	failed  error // of processes that ended too early
 	begun   time.Time
 	history drill.History
-	latest  []time.Time // when each lock was taken last, as far as is known; zero: not yet
-	stalled time.Time   // since when some lock of a moment is not taken; zero: all are
+	latest  []time.Duration // when each lock was taken last, as far as is known; 0: not yet
+	stalled time.Time       // since when some lock of a moment is not taken; zero: all are
 }
 
 // Command is the command "trial".
@@ -162,7 +162,7 @@ func (t *trial) work(ctx context.Context, client rueidis.Client, flags *pflag.Fl
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
-	t.begun, t.latest, t.history.Locks = time.Now(), make([]time.Time, len(t.Locks)), t.Locks
+	t.begun, t.latest, t.history.Locks = time.Now(), make([]time.Duration, len(t.Locks)), t.Locks
 	t.history.When = func(at time.Duration) time.Time {
 		return time.Now().Add(at - fleet.Uptime()).Round(time.Millisecond)
 	}
@@ -217,7 +217,7 @@ func (t *trial) hear(ctx context.Context, limit time.Duration, enough func() boo
 			}
 			t.history.Take(h.Said, h.At)
 			if b := h.Said.Belief; b != nil {
-				t.latest[b.Lock] = h.At
+				t.latest[b.Lock] = max(t.latest[b.Lock], b.From) // which may be long ago: its release had no answer
 				if h.Said.Lost {
 					t.note("process %d was told that it has lost %s", b.Process, t.Locks[b.Lock].Label)
 				}
@@ -250,7 +250,7 @@ func (t *trial) watch() {
 // idle counts the locks of a moment that nobody has taken for so long; 0: ever.
 func (t *trial) idle(long time.Duration) (n int) {
 	for i, l := range t.Locks {
-		if at := t.latest[i]; !l.Long && (at.IsZero() || long > 0 && time.Since(at) > long) {
+		if at := t.latest[i]; !l.Long && (at == 0 || long > 0 && fleet.Uptime()-at > long) {
 			n++
 		}
 	}
