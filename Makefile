@@ -49,7 +49,7 @@ test-servers: ## The tests against real servers, and against Java and redis-py i
 	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 4 -parallel 4 -timeout 30m $(TESTFLAGS) $(FIRST) \
 		$$($(GO) list ./tests/... | \
 			grep -v -e model -e /progress -e tests/docs -e tests/bench -e /locks $(FIRST:./%=-e %$$)) \
-		-- -race -vet=off -parallel 8 -timeout 30m $(TESTFLAGS) ./tests/locks $(MODEL)
+		-- -race -vet=off -parallel 6 -timeout 30m $(TESTFLAGS) ./tests/locks $(MODEL)
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench
 
 failovers: export HOLDFAST_FAILOVERS ?= 300

@@ -90,10 +90,10 @@ func ok(t testing.TB, srv *redistest.Server, args ...string) string {
 	return r.stdout
 }
 
-// command prepares a run. It is killed after a minute, and with the test.
+// command prepares a run. It is killed after two minutes, and with the test.
 func command(t testing.TB, srv *redistest.Server, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(cleanEnv(), env...)
