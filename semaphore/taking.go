@@ -95,6 +95,9 @@ func (t *taking) try(ctx context.Context) error {
 // tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context or the session
 // ends, the permits that it takes are given back.
 func (t *taking) tryTo(ctx context.Context) error {
+	if ctx.Err() != nil { // what it would take is lost if its reply is
+		return &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
+	}
 	o, waiter := &t.semaphore.object, t.stands()
 	results, away := make(chan error), make(chan struct{})
 	defer close(away)

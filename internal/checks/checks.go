@@ -109,8 +109,8 @@ func (c *Checks[G]) check() {
 		if session.Pause(c.session.Context(), wait.Interval(delay)) != nil {
 			return
 		}
-		if c.wanted.Load() != seen {
-			left, size = c.all(), lease.BatchSize
+		if c.wanted.Load() != seen { // not of another size: to dial a node that is down is a sign each time
+			left = c.all()
 		}
 	}
 }

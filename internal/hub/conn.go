@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -49,6 +50,9 @@ type conn struct {
 	outdated bool
 	// apart says that the one being replaced may lead elsewhere than the next one, where messages come at other times.
 	apart bool
+
+	// untold says that the last one has broken before anything was subscribed: others hear of that when something is.
+	untold atomic.Bool
 
 	server string // where it leads, as far as the client says; the goroutine's alone
 
@@ -108,8 +112,9 @@ func (c *conn) run(ctx context.Context) {
 		}
 		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server),
 			slog.Any("error", err))
-		if lost := c.hub.Lost; lost != nil && (stood || level == slog.LevelWarn) {
-			lost()
+		tell := stood || level == slog.LevelWarn
+		if c.untold.Store(!tell); tell && c.hub.Lost != nil {
+			c.hub.Lost()
 		}
 		level = slog.LevelDebug // one warning is enough for one outage
 		select {

@@ -236,6 +236,9 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 		delete(h.owners, wire.Slot(c.name))
 		h.reroute(c)
 	} else {
+		if from.untold.Swap(false) && h.Lost != nil {
+			defer h.Lost() // without h.mu
+		}
 		c.state, c.refusals, c.moves = up, 0, 0
 		if h.sharded {
 			h.owners[wire.Slot(c.name)] = from.addr

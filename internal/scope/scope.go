@@ -187,14 +187,21 @@ func (c *Context) look() {
 // Deadline is the parent's.
 func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// Value finds the owner, and for package context, which asks for it by a key of its own, the cancelable
-// context inside. All else is the parent's.
+// cancelable has a value for one key alone: that by which package context asks for the cancelable context inside.
+var cancelable = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// Value finds the owner, and for package context the cancelable context inside. All else is the parent's: to ask the
+// one inside as well, which asks its parent, would take twice as long for each context that this one is nested in.
 func (c *Context) Value(key any) any {
-	if key == (ownerKey{}) && c.owner != nil {
+	switch {
+	case key == (ownerKey{}) && c.owner != nil:
 		return c.owner
-	}
-	if inside := c.Context.Value(key); inside == any(c.Context) {
-		return inside
+	case cancelable.Value(key) != nil:
+		return c.Context.Value(key)
 	}
 	return c.parent.Value(key)
 }

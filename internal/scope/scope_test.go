@@ -111,6 +111,36 @@ func TestEveryContextHasTheValuesOfItsOwnParent(t *testing.T) {
 	assert.Equal(t, one.Done(), two.Done())
 }
 
+// A counting context counts how often it is asked for a value.
+type counting struct {
+	context.Context //nolint:containedctx // what it is about
+	asked           int
+}
+
+func (c *counting) Value(key any) any {
+	c.asked++
+	return c.Context.Value(key)
+}
+
+// A program that takes many locks passes the context of each to the next one.
+func TestAValueIsLookedForOnceHoweverManyHoldsAreNested(t *testing.T) {
+	type key struct{}
+	const nested = 16
+	root := &counting{Context: context.WithValue(t.Context(), key{}, "there")}
+	ctx := context.Context(root)
+	var holds [nested]hold
+	for i := range holds {
+		ctx = holds[i].context(ctx, "owner")
+	}
+	root.asked = 0
+	assert.Equal(t, "there", ctx.Value(key{}))
+	assert.Equal(t, 1, root.asked)
+	assert.Nil(t, ctx.Value("absent"))
+	assert.Equal(t, 2, root.asked)
+	holds[0].end()
+	assert.Equal(t, errEnded, context.Cause(ctx), "the outermost")
+}
+
 func TestAContextWithoutAnOwnerHasThatOfItsParent(t *testing.T) {
 	var h hold
 	assert.Nil(t, Owner(h.context(t.Context(), nil)))

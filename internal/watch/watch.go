@@ -5,6 +5,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,9 +51,9 @@ type watch struct {
 	known   int       // of which a look has told: what it saw is true but for a message that is under way; -1: none has
 }
 
-// A cohort is callers who came between the same two looks.
+// A cohort is callers who came between the same two looks. One that all have left is forgotten.
 type cohort struct {
-	size  int
+	size  int           // those who have not left
 	waits chan struct{} // closed when a look has found nothing
 	told  bool          // that it is
 	done  chan struct{}
@@ -92,6 +93,7 @@ func (c *Caller) Err() error { return c.cohort.err }
 func (c *Caller) Leave() {
 	c.watches.mu.Lock()
 	defer c.watches.mu.Unlock()
+	c.cohort.size--
 	if c.watch.callers--; c.watch.callers == 0 {
 		c.watches.end(c.watch)
 	}
@@ -192,10 +194,8 @@ func apart(call func()) {
 func (ws *Watches) beforeLook(w *watch) (event int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w.joining.size > 0 {
-		w.waiting = append(w.waiting, w.joining)
-		w.joining = newCohort()
-	}
+	w.waiting = slices.DeleteFunc(append(w.waiting, w.joining), func(c *cohort) bool { return c.size == 0 })
+	w.joining = newCohort()
 	return w.heard
 }
 

@@ -308,6 +308,29 @@ func TestTheLastCallerEndsTheWatch(t *testing.T) {
 	})
 }
 
+// While one waits for days, as for a latch that opens on Monday, others come and go, as requests do.
+func TestThoseWhoHaveLeftAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t)
+		stays := g.join()
+		g.pass(0)
+		for range 1000 {
+			c := g.join()
+			g.publish()
+			g.pass(0)
+			assert.True(t, closed(c.Waits()))
+			c.Leave()
+		}
+		assert.LessOrEqual(t, len(stays.watch.waiting), 2, "the one that stays, and the last one that has left")
+		late := g.join()
+		g.in(1*s, g.opens)
+		for _, c := range []*Caller{stays, late} {
+			assert.Equal(t, 1*s, g.done(c))
+			c.Leave()
+		}
+	})
+}
+
 func TestALookThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)

@@ -19,6 +19,26 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
+// If a wait is woken when its ctx has just ended, there is nobody for whom to ask. A permit that is taken for nobody is
+// lost if the reply is.
+func TestAWaitWhoseCtxHasEndedAsksForNoPermit(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Observer: &holdfast.Observer{
+		WakeUp: func(holdfast.Subject, holdfast.WakeUp) { cancel(assert.AnError) },
+	}})
+	p := kit.NewPool(t, s, 1)
+	require.NoError(t, p.Acquire(t.Context(), 1)) // now the script and the server's clock are known
+	attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.Pass, proxy.EveryTime)
+	err := p.Acquire(ctx, 1) // is woken when its subscription stands, at the latest
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, assert.AnError)
+	require.NoError(t, s.Close()) // which waits for what is under way
+	require.Equal(t, 1, attempt.Matched(), "the first one")
+}
+
 func TestACancelledWaitEatsNoPermit(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(ctx context.Context, p *semaphore.Semaphore) error{

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,29 @@ func TestHoldersLearnOfAFailoverWhileAnotherNodeIsDown(t *testing.T) {
 	require.NoError(t, stays.Err())
 }
 
+// Nor does a name that the user has no right to any more, for which a server refuses to answer for others with it.
+func TestHoldersLearnOfALossBesideARefusalWhileAnotherNodeIsDown(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	well, down := c.Nodes[0], c.Nodes[1]
+	for _, node := range c.Nodes {
+		node.Grant(t, "app", "~*", "&*", "+@all")
+	}
+	s := kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: c.Addrs(), Username: "app", Password: redistest.Password,
+	}, &holdfast.Options{Lease: time.Minute})
+	hold := func(name string) *holdfast.Hold {
+		return kit.Lock(t, t.Context(), rlock.New(s, name, &rlock.Options{FixedLease: time.Minute}))
+	}
+	tag := "{" + namesOn(t, c, well, 1)[0] + "}"
+	stays, lost, refused := hold(namesOn(t, c, down, 1)[0]), hold(tag+"lost"), hold(tag+"refused")
+	well.Do(t, "ACL", "SETUSER", "app", "resetkeys", "~"+tag+"lost")
+	well.Do(t, "DEL", tag+"lost")
+	down.Stop()
+	requireLostSoon(t, map[string]*holdfast.Hold{"fixed": lost})
+	require.NoError(t, errors.Join(stays.Err(), refused.Err()))
+}
+
 // Behind one address, too, and what the next server has is kept.
 func TestHoldersLearnThatTheirAddressLeadsElsewhere(t *testing.T) {
 	t.Parallel()
@@ -191,9 +215,9 @@ func TestAGrantThatIsToldAfterAnotherServerHasTakenOver(t *testing.T) {
 			require.ErrorIs(t, r.Hold.Err(), holdfast.ErrLost)
 		})
 	}
-	// A session of NewSession knows by its subscriptions alone, also when they have broken just before.
 }
 
+// A session of NewSession knows by its subscriptions alone, also when they have broken just before.
 func TestHoldersLearnOfASecondInterruption(t *testing.T) {
 	t.Parallel()
 	former, next := redistest.Start(t), redistest.Start(t)
@@ -217,6 +241,42 @@ func TestHoldersLearnOfASecondInterruption(t *testing.T) {
 	}
 	checks.WaitAnswered(t, 1)
 	looks.WaitAnswered(t, 1) // it has subscribed anew
+	require.NoError(t, hold.Err())
+	p.SetServer(next.Addr())
+	p.CutAll()
+	requireLostSoon(t, map[string]*holdfast.Hold{"held": hold})
+	r := kit.Within(t, kit.LongestWait, got, "the lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	require.NoError(t, before.Release())
+}
+
+// Nor is a second interruption missed before the subscriptions stand again.
+func TestHoldersLearnOfAnInterruptionBeforeTheySubscribe(t *testing.T) {
+	t.Parallel()
+	former, next := redistest.Start(t), redistest.Start(t)
+	p := proxy.Start(t, former.Addr())
+	s, err := holdfast.NewSession(kit.NewClient(t, p.Addr()), &holdfast.Options{Lease: time.Minute, Anonymous: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", &rlock.Options{FixedLease: time.Minute}))
+	before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
+	subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
+	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
+	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
+
+	renews := kit.ScriptNamed("lock_renew")
+	checks := p.On(func(command []string) bool { return renews(command) && slices.Contains(command, "held") },
+		proxy.Pass, proxy.EveryTime)
+	conns := subscribe.Conns()
+	subscribe.Remove()
+	stalled := p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, proxy.First)
+	for _, c := range conns {
+		c.Cut()
+	}
+	checks.WaitAnswered(t, 1)
+	stalled.Wait(t, 1)
 	require.NoError(t, hold.Err())
 	p.SetServer(next.Addr())
 	p.CutAll()
