@@ -12,9 +12,16 @@ local function fair_pass(q, time, head, owner, lease, count)
     local alive, grant = fair_life(q, head)
     local channel = grant and alive > time and q.told .. string.match(head, '^[^:]*')
     if channel and hears(q, channel) then
-      local refused
-      granted, refused = fair_grant(q, head, alive, grant, channel, owner, lease, count)
+      local refused, untold
+      granted, refused, untold = fair_grant(q, head, alive, grant, channel, owner, lease, count)
       if not granted then return 0 end
+      if untold then -- for want of the right to tell sessions: then the lock is free, as an older version's is
+        granted = false
+        redis.call('LPUSH', q.queue, head)
+        redis.call('ZADD', q.due, string.format('%.0f', alive), head)
+        redis.call(q.publish, q.channel .. head, '0')
+        break
+      end
       if refused or not deaf then return refused end
     else
       if not sure and redis.call('HEXISTS', q.lock, owner) == 0 then return 0 end

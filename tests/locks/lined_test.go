@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,6 +189,28 @@ func (q *queue) passesOn(limit time.Duration, got <-chan permitsTaken, what stri
 	taken := kit.Within(q, limit, got, what)
 	require.NoError(q, taken.err)
 	q.give = taken.give
+}
+
+// A session without the right to tell others that they have a fair lock frees it, as an older version does.
+func TestWhoMayNotTellSessionsPassesAFairLockOn(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Grant(t, "weak", "+@all", "~*", "&redisson_*")
+	user := kit.ClientOption(srv.Addr())
+	user.Username, user.Password = "weak", redistest.Password
+	weak := kit.OpenWith(t, user, &holdfast.Options{Lease: 30 * time.Second})
+	k, free := linedKinds[1], fairlock.New(weak, kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), free)
+	strong := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	got := k.waits(t, strong, kit.Orders, func() *redistest.Server { return srv }, 1)
+	kit.Await(t, "a waiter that hears", func() bool {
+		alive := srv.Strs(t, "ZRANGE", "holdfast_fair_alive:{"+kit.Orders+"}", "0", "0", "WITHSCORES")
+		return len(alive) == 2 && strings.Contains(alive[1], ".")
+	})
+	require.NoError(t, hold.Release())
+	taken := kit.Within(t, kit.LongestWait, got, "the waiter")
+	require.NoError(t, taken.err)
+	require.NoError(t, taken.give())
 }
 
 // Nobody waits for those who were killed while they waited: a release passes them over. The machine may be busy, so the

@@ -101,9 +101,17 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: with(hold, mine("b:1", hears)), hears: "nothing", call: releaseFair{unreached: true}, reply: int64(2),
 			held: "b:1",
 		},
-		"a message that is refused": {
-			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: releaseFair{}, fails: "channel",
-			held: me, ours: queue,
+		"a message to a session that is refused": {
+			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: releaseFair{}, reply: int64(2),
+			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
+		},
+		"a message to a session that is refused, behind one who does not hear": {
+			seed: with(hold, mine("b:1", hears), mine("c:1", hears)), hears: fairTold + "c", rights: "&redisson*",
+			call: releaseFair{}, reply: int64(2), queue: []string{"c:1"}, ours: []string{"b:1", "c:1"},
+		},
+		"all messages are refused": {
+			seed: with(hold, mine("b:1", hears)), rights: "&none", call: releaseFair{}, fails: "channel",
+			held: me, queue: queue, ours: queue,
 		},
 		"scores of another type": {
 			seed: with(hold, mine("b:1", hears), [][]string{{"SET", fairKeys[2], "precious"}}), call: releaseFair{},
@@ -122,13 +130,17 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 		"by force": {
 			seed: with(hold, mine("b:1", hears)), call: forceFair{}, reply: now{}, held: "b:1", messages: granted,
 		},
-		"by force, a message that is refused": {
-			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, fails: "channel",
-			held: me, ours: queue,
+		"by force, a message to a session that is refused": {
+			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, reply: now{},
+			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
 		},
-		"by force, a message that is refused, of what is held twice": {
-			seed: with(seed(me, "2"), mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, fails: "channel",
-			held: me, twice: true, ours: queue,
+		"by force, all messages are refused, of what is held twice": {
+			seed: with(seed(me, "2"), mine("b:1", hears)), rights: "&none", call: forceFair{}, fails: "channel",
+			held: me, twice: true, queue: queue, ours: queue,
+		},
+		"the next is told when the first leaves, by one who may not tell sessions": {
+			seed: with(mine(me, hears), mine("b:1", hears)), rights: "&redisson*", call: leaveFair{}, reply: int64(1),
+			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
 		},
 		"of a call that is given up": {
 			seed: with(hold, mine("b:1", hears)), call: leaveFair{}, reply: int64(2), held: "b:1", messages: granted,
@@ -253,6 +265,10 @@ func TestFairScriptsStand(t *testing.T) {
 		"a try tells the first": {
 			seed: mine("b:1", hears), call: acquireFair{try: true}, reply: head(0, -2),
 			queue: both[:1], ours: both[:1], messages: tells(fairTold+"b", "b:1"),
+		},
+		"a try that may not tell sessions tells the first": {
+			seed: mine("b:1", hears), rights: "&redisson*", call: acquireFair{try: true}, reply: head(0, -2),
+			queue: both[:1], ours: both[:1], messages: tells(fairOwn+"b:1", "0"),
 		},
 		"a list of ours of another type": {
 			seed: with(known, [][]string{{"SET", fairKeys[3], "precious"}}), call: acquireFair{}, fails: "WRONGTYPE", held: ours,
