@@ -113,8 +113,8 @@ func TestEveryContextHasTheValuesOfItsOwnParent(t *testing.T) {
 
 // A counting context counts how often it is asked for a value.
 type counting struct {
-	context.Context //nolint:containedctx // what it is about
-	asked           int
+	context.Context
+	asked int
 }
 
 func (c *counting) Value(key any) any {
@@ -130,7 +130,7 @@ func TestAValueIsLookedForOnceHoweverManyHoldsAreNested(t *testing.T) {
 	ctx := context.Context(root)
 	var holds [nested]hold
 	for i := range holds {
-		ctx = holds[i].context(ctx, "owner")
+		ctx = holds[i].context(ctx, "owner") //nolint:fatcontext // what it is about
 	}
 	root.asked = 0
 	assert.Equal(t, "there", ctx.Value(key{}))

@@ -21,7 +21,8 @@ func TestALockThatWasTakenLongAgoIsIdle(t *testing.T) {
 	require.Equal(t, all, tr.idle(0), "never taken")
 	for _, b := range []drill.Belief{
 		{Lock: 0, From: began - time.Minute},
-		{Lock: 1, From: began}, {Lock: 1, From: began - time.Minute}, // two processes, of which one tells late
+		{Lock: 1, From: began},
+		{Lock: 1, From: began - time.Minute}, // of another process, which tells late
 	} {
 		heard <- fleet.Heard[drill.Event]{Said: drill.Event{Belief: &b}}
 	}
