@@ -333,7 +333,8 @@ func TestTheConnectionForMessagesIsNoNewServer(t *testing.T) {
 		h, err := rlock.New(st.s, "warm", nil).TryLock(t.Context())
 		require.NoError(t, err)
 		defer func() { require.NoError(t, h.Release()) }()
-		return warm.Matched()
+		warm.WaitAnswered(t, 1)
+		return warm.Answered() // not what was sent to a connection that had ended
 	}
 	try(waiter)
 	try(other)
