@@ -38,11 +38,12 @@ if id ~= '' then
   if not lease or lease <= time then return {0} end
   local free, mistake = read_count(call('GET', KEYS[1]))
   if mistake then return mistake end
-  missing = tonumber(ARGV[5]) - (free or 0) - call('ZCARD', permits)
-  -- Who has joined has seen that there were enough: if some are missing, their number was lost, and those who have left
-  -- since made a new one. If there is none, see TrySetPermits.
-  if free and (missing < 0 or missing > 0 and at == 0) then return {0, tonumber(ARGV[5]) - missing} end
-  if not free then missing = 0 end
+  if free then -- otherwise it was lost: see TrySetPermits
+    missing = tonumber(ARGV[5]) - free - call('ZCARD', permits)
+    -- Who has joined has seen that there were enough: if some are missing, their number was lost, and those who have
+    -- left since made a new one.
+    if missing < 0 or missing > 0 and at == 0 then return {0, tonumber(ARGV[5]) - missing} end
+  end
 end
 
 local live = call('ZCOUNT', permits, from, '+inf')

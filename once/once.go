@@ -83,7 +83,8 @@ func (j *Job) Every(ctx context.Context, work func(context.Context) error) error
 			<-hold.Context(ctx).Done()
 		}
 		ran, err := j.run(ctx, j.lock.Lock, work)
-		if tooEarly := !ran && ctx.Err() == nil && errors.Is(err, holdfast.ErrLost); err != nil && !tooEarly {
+		lostBefore := !ran && ctx.Err() == nil && errors.Is(err, holdfast.ErrLost)
+		if err != nil && !lostBefore {
 			return err
 		}
 	}
@@ -150,10 +151,10 @@ type run struct {
 // leave leaves a hold behind that lasts for d: nested in that of the run, so that each ends at its own time.
 func (r *run) leave(ctx context.Context, d time.Duration) error {
 	left, err := rlock.New(r.job.session, r.job.Name(), &rlock.Options{FixedLease: d}).Lock(r.hold.Context(ctx))
-	if lost := r.hold.Err(); err != nil && lost != nil && ctx.Err() == nil {
-		return lost // err says that a ctx has ended, which is not the caller's
-	}
 	if err != nil {
+		if lost := r.hold.Err(); lost != nil && ctx.Err() == nil {
+			return lost // err says that a ctx has ended, which is not the caller's
+		}
 		return err
 	}
 	return left.Detach()

@@ -68,7 +68,9 @@ func (k *keeper) HeldSince(after, then time.Duration, yield func(h session.Held)
 			continue
 		}
 		if h := live[len(live)-1]; after < h.Acquired() && h.Acquired() <= then {
-			yield(session.Held{Label: h.Label(), Line: g.lock.Line(), Of: h, For: h.held(), Taken: h.place()})
+			yield(session.Held{
+				Label: h.Label(), Line: g.lock.Line(), Of: h, For: h.held(), Taken: h.place(), Ownerless: g.lock.Wires.Ownerless,
+			})
 		}
 	}
 }

@@ -13,6 +13,8 @@ type Held struct {
 	Of    Identified
 	For   time.Duration // how long so far
 	Taken Place         // nil unless that was noted
+
+	Ownerless bool // a permit
 }
 
 // never is before everything that has ever been held.

@@ -50,7 +50,7 @@ func (s *Session) round() bool {
 func (s *Session) notice(k Keeper) {
 	var names []string
 	k.HeldSince(never, s.Now()-stalled, func(h Held) {
-		if h.Label.Kind == "semaphore" { // a permit has no owner who could re-enter, and another one may come back
+		if h.Ownerless { // nobody can re-enter it, and another one may come back
 			return
 		}
 		if single, joint := s.lines.Notice(h.Line), s.joint.Notice(h.Line); single || joint {
