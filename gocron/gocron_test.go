@@ -88,16 +88,22 @@ func TestAnElectorSaysWhyItDoesNotStand(t *testing.T) {
 	require.ErrorIs(t, e.IsLeader(context.Background()), holdfast.ErrClosed)
 }
 
-func TestAnElectorThatWasRefusedStandsAgain(t *testing.T) {
-	session := holdfasttest.Open(t)
+// refused returns an elector that cannot stand, and the latch that has its name.
+func refused(t *testing.T, session *holdfast.Session) (*holdfastgocron.Elector, *latch.Latch) {
+	t.Helper()
 	another := latch.New(session, "billing")
 	_, err := another.TrySetCount(t.Context(), 1)
 	require.NoError(t, err)
 	e := holdfastgocron.NewElector(session, "billing")
-	defer e.Close()
+	t.Cleanup(e.Close)
 	require.Eventually(t, func() bool {
 		return errors.Is(e.IsLeader(t.Context()), holdfast.ErrWrongKind)
 	}, 10*time.Second, time.Millisecond)
+	return e, another
+}
+
+func TestAnElectorThatWasRefusedStandsAgain(t *testing.T) {
+	e, another := refused(t, holdfasttest.Open(t))
 	require.NoError(t, another.CountDown(t.Context()))
 	awaitLeader(t, e)
 }
@@ -275,13 +281,7 @@ func TestAnElectorEndsWithItsSession(t *testing.T) {
 func TestAnElectorThatStandsGivesNoReason(t *testing.T) {
 	server := holdfasttest.NewServer(t)
 	session := server.Open(nil)
-	_, err := latch.New(session, "billing").TrySetCount(t.Context(), 1)
-	require.NoError(t, err)
-	e := holdfastgocron.NewElector(session, "billing")
-	defer e.Close()
-	require.Eventually(t, func() bool {
-		return errors.Is(e.IsLeader(t.Context()), holdfast.ErrWrongKind)
-	}, 10*time.Second, time.Millisecond)
+	e, _ := refused(t, session)
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
 	require.NoError(t, err)
 	defer client.Close()

@@ -60,9 +60,7 @@ func TestDoctorDoesNotWaitForASilentServer(t *testing.T) {
 
 func TestDoctorWithTLS(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	writeCertificate(t, cert, key)
+	cert, key := certificate(t)
 	port := redistest.FreePort(t)
 	redistest.Start(t, append(durable, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file",
 		key, "--tls-ca-cert-file", cert)...)
@@ -75,9 +73,11 @@ func TestDoctorWithTLS(t *testing.T) {
 	unreached(t, nil, "rediss://", "--redis", fmt.Sprintf("redis://127.0.0.1:%d", port), "--timeout", "1s")
 }
 
-// writeCertificate makes a self-signed certificate for the names, or for 127.0.0.1 without any.
-func writeCertificate(t testing.TB, cert, key string, names ...string) {
+// certificate makes a self-signed one for the names, or for 127.0.0.1 without any, and returns its files.
+func certificate(t testing.TB, names ...string) (cert, key string) {
 	t.Helper()
+	folder := t.TempDir()
+	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
@@ -94,4 +94,5 @@ func writeCertificate(t testing.TB, cert, key string, names ...string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	return cert, key
 }

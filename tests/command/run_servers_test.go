@@ -2,7 +2,6 @@ package command
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -47,9 +46,7 @@ func TestRunAsAUser(t *testing.T) {
 
 func TestRunWithTLS(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	writeCertificate(t, cert, key)
+	cert, key := certificate(t)
 	port := redistest.FreePort(t)
 	redistest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", cert)
@@ -73,15 +70,13 @@ func TestTLSOfServersThatOthersName(t *testing.T) {
 	t.Parallel()
 	ran := func(t *testing.T, url string, trusted ...string) {
 		t.Helper()
-		all := filepath.Join(t.TempDir(), "all.pem")
+		all, texts := filepath.Join(t.TempDir(), "all.pem"), []byte(nil)
 		for _, cert := range trusted {
 			text, err := os.ReadFile(cert)
 			require.NoError(t, err)
-			f, err := os.OpenFile(all, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-			require.NoError(t, err)
-			_, err = f.Write(text)
-			require.NoError(t, errors.Join(err, f.Close()))
+			texts = append(texts, text...)
 		}
+		require.NoError(t, os.WriteFile(all, texts, 0o600))
 		for _, args := range [][]string{{"run", "x", "--", "echo", "ran"}, {"latch", "set", "y", "1"}, {"ls"}} {
 			r := run(t, nil, nil, append([]string{"--redis", url, "--cacert", all}, args...)...)
 			require.Equal(t, 0, r.code, "%v: %s", args, r.stderr)
@@ -98,9 +93,7 @@ func TestTLSOfServersThatOthersName(t *testing.T) {
 	})
 	t.Run("in a cluster", func(t *testing.T) {
 		t.Parallel()
-		folder := t.TempDir()
-		cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-		writeCertificate(t, cert, key)
+		cert, key := certificate(t)
 		own := strconv.Itoa(redistest.FreePort(t))
 		redistest.StartCluster(t, 1, "--tls-port", own, "--tls-cluster", "yes", "--tls-auth-clients", "no",
 			"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
@@ -115,9 +108,7 @@ func TestTLSOfServersThatOthersName(t *testing.T) {
 // is for the names, or for 127.0.0.1 without any.
 func secured(t *testing.T, server string, speaks bool, names ...string) (addr, cert string) {
 	t.Helper()
-	folder := t.TempDir()
-	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	writeCertificate(t, cert, key, names...)
+	cert, key := certificate(t, names...)
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	require.NoError(t, err)
 	front, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})

@@ -430,10 +430,7 @@ func TestCloseReleasesWhatIsBesideADetachedHalf(t *testing.T) {
 			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 10 * time.Minute})
 			ctx := holdfast.NewOwner(t.Context())
 			require.NoError(t, begin(func(half string, fixed time.Duration) *holdfast.Hold {
-				if rw := kit.OrdersRW(s, fixed); half == "read" {
-					return kit.Lock(t, ctx, rw.Read())
-				}
-				return kit.Lock(t, ctx, kit.OrdersRW(s, fixed).Write())
+				return kit.Lock(t, ctx, kit.KindOf("rwlock "+half).Make(s, kit.Orders, fixed))
 			}))
 			require.NoError(t, s.Close())
 			require.Contains(t, srv.TTLs(t), kit.Orders)

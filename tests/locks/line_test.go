@@ -3,7 +3,6 @@ package locks
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -323,9 +322,7 @@ func TestTheConnectionForMessagesIsNoNewServer(t *testing.T) {
 	holder := kit.Lock(t, t.Context(), rlock.New(renewsRarely, "orders", nil))
 	waiter, other := q.comes(0, nil), q.comes(0, nil)
 	calls := func(st *stander, name string) *proxy.Rule {
-		return st.p.On(func(command []string) bool {
-			return proxy.Command("EVALSHA")(command) && slices.Contains(command, name)
-		}, proxy.Pass, proxy.EveryTime)
+		return st.p.On(proxy.Command("EVALSHA").With(name), proxy.Pass, proxy.EveryTime)
 	}
 	try := func(st *stander) int {
 		warm := calls(st, "warm")

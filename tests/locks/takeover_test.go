@@ -111,10 +111,7 @@ func TestHoldersLearnOfAFailoverWhileAnotherNodeIsDown(t *testing.T) {
 	replica := c.AddReplica(t, master)
 	s := kit.OpenCluster(t, c, &holdfast.Options{Lease: time.Minute})
 	hold := func(node *redistest.Server) *holdfast.Hold {
-		name := ""
-		for name = "x"; c.NodeOf(t, name) != node; name += "x" {
-		}
-		return kit.Lock(t, t.Context(), rlock.New(s, name, &rlock.Options{FixedLease: time.Minute}))
+		return kit.Lock(t, t.Context(), rlock.New(s, namesOn(t, c, node, 1)[0], &rlock.Options{FixedLease: time.Minute}))
 	}
 	stays, lost := hold(down), hold(master)
 	master.AwaitReplica(t) // else it may hear of a lock after that
@@ -217,74 +214,53 @@ func TestAGrantThatIsToldAfterAnotherServerHasTakenOver(t *testing.T) {
 	}
 }
 
-// A session of NewSession knows by its subscriptions alone, also when they have broken just before.
+// A session of NewSession knows by its subscriptions alone, also when they have broken just before: whether they stand
+// again, or not yet.
 func TestHoldersLearnOfASecondInterruption(t *testing.T) {
 	t.Parallel()
-	former, next := redistest.Start(t), redistest.Start(t)
-	p := proxy.Start(t, former.Addr())
-	s, err := holdfast.NewSession(kit.NewClient(t, p.Addr()), &holdfast.Options{Lease: time.Minute, Anonymous: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", &rlock.Options{FixedLease: time.Minute}))
-	before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
-	subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
-	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
-	kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
-	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
+	for name, stand := range map[string]bool{"after they stand": true, "before they stand": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			former, next := redistest.Start(t), redistest.Start(t)
+			p := proxy.Start(t, former.Addr())
+			s, err := holdfast.NewSession(kit.NewClient(t, p.Addr()),
+				&holdfast.Options{Lease: time.Minute, Anonymous: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = s.Close() })
+			hold := kit.Lock(t, t.Context(), rlock.New(s, "held", &rlock.Options{FixedLease: time.Minute}))
+			before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
+			subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
+			got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+			kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
+			kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
 
-	renews := kit.ScriptNamed("lock_renew")
-	checks := p.On(func(command []string) bool { return renews(command) && slices.Contains(command, "held") },
-		proxy.Pass, proxy.EveryTime)
-	looks := p.On(kit.ScriptNamed("rlock_stand"), proxy.Pass, proxy.EveryTime)
-	for _, c := range subscribe.Conns() {
-		c.Cut()
+			checks := p.On(kit.ScriptNamed("lock_renew").With("held"), proxy.Pass, proxy.EveryTime)
+			looks := p.On(kit.ScriptNamed("rlock_stand"), proxy.Pass, proxy.EveryTime)
+			conns := subscribe.Conns()
+			subscribe.Remove()
+			again := proxy.Stall
+			if stand {
+				again = proxy.Pass
+			}
+			subscribes := p.On(proxy.Command("SUBSCRIBE"), again, proxy.First)
+			for _, c := range conns {
+				c.Cut()
+			}
+			checks.WaitAnswered(t, 1)
+			subscribes.Wait(t, 1)
+			if stand {
+				looks.WaitAnswered(t, 1) // it has subscribed anew
+			}
+			require.NoError(t, hold.Err())
+			p.SetServer(next.Addr())
+			p.CutAll()
+			requireLostSoon(t, map[string]*holdfast.Hold{"held": hold})
+			r := kit.Within(t, kit.LongestWait, got, "the lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
+			require.NoError(t, before.Release())
+		})
 	}
-	checks.WaitAnswered(t, 1)
-	looks.WaitAnswered(t, 1) // it has subscribed anew
-	require.NoError(t, hold.Err())
-	p.SetServer(next.Addr())
-	p.CutAll()
-	requireLostSoon(t, map[string]*holdfast.Hold{"held": hold})
-	r := kit.Within(t, kit.LongestWait, got, "the lock")
-	require.NoError(t, r.Err)
-	require.NoError(t, r.Hold.Release())
-	require.NoError(t, before.Release())
-}
-
-// Nor is a second interruption missed before the subscriptions stand again.
-func TestHoldersLearnOfAnInterruptionBeforeTheySubscribe(t *testing.T) {
-	t.Parallel()
-	former, next := redistest.Start(t), redistest.Start(t)
-	p := proxy.Start(t, former.Addr())
-	s, err := holdfast.NewSession(kit.NewClient(t, p.Addr()), &holdfast.Options{Lease: time.Minute, Anonymous: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", &rlock.Options{FixedLease: time.Minute}))
-	before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
-	subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
-	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
-	kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
-	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
-
-	renews := kit.ScriptNamed("lock_renew")
-	checks := p.On(func(command []string) bool { return renews(command) && slices.Contains(command, "held") },
-		proxy.Pass, proxy.EveryTime)
-	conns := subscribe.Conns()
-	subscribe.Remove()
-	stalled := p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, proxy.First)
-	for _, c := range conns {
-		c.Cut()
-	}
-	checks.WaitAnswered(t, 1)
-	stalled.Wait(t, 1)
-	require.NoError(t, hold.Err())
-	p.SetServer(next.Addr())
-	p.CutAll()
-	requireLostSoon(t, map[string]*holdfast.Hold{"held": hold})
-	r := kit.Within(t, kit.LongestWait, got, "the lock")
-	require.NoError(t, r.Err)
-	require.NoError(t, r.Hold.Release())
-	require.NoError(t, before.Release())
 }
 
 // While nothing changes, nothing is sent.

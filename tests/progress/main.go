@@ -60,11 +60,7 @@ func main() {
 
 // commands returns what runs at the same time.
 func commands(args []string) (all [][]string) {
-	for {
-		at := slices.Index(args, "--")
-		if at < 0 {
-			break
-		}
+	for at := slices.Index(args, "--"); at >= 0; at = slices.Index(args, "--") {
 		all = append(all, goTest(args[:at]))
 		args = args[at+1:]
 	}
