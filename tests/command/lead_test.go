@@ -129,7 +129,7 @@ func TestALeaderStandsAgainThoughItsTerminalIsResized(t *testing.T) {
 	outlivesAnOutage(t, func(first *job) {
 		first.said("releasing the lock takes long")
 		first.signal(syscall.SIGWINCH)
-	}, "--lease", "5")
+	}, "--lease", "12") // it is given back for a third of that at most
 }
 
 // outlivesAnOutage has a leader lose its term in an outage, and lead again after it. Something happens between the end
