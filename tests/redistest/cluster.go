@@ -155,8 +155,10 @@ func (s *Server) clusterView(nodes int) (string, error) {
 	var view []string
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line) // id, address, flags, whom it replicates, ping, pong, epoch, link, slots …
-		switch flags := strings.TrimPrefix(f[2], "myself,"); flags {
-		case "master", "slave":
+		switch flags := strings.TrimPrefix(f[2], "myself,"); {
+		case f[7] != "connected": // what is published is not passed on to it
+			return "", fmt.Errorf("%s is %s", f[1], f[7])
+		case flags == "master", flags == "slave":
 			view = append(view, fmt.Sprintf("%s %s %s %v", f[1], flags, f[3], f[8:]))
 		default:
 			return "", fmt.Errorf("%s is %s", f[1], flags)
