@@ -143,7 +143,7 @@ func (c *Checks[G]) ask(all []G, size int) (left []G, apart bool) {
 		case err == nil:
 		case len(l.of) > 1 && script.BecauseOfKeys(err):
 			left, apart = append(left, l.of...), true
-		case script.IsTemporary(err) || script.ClassOf(err) == script.Unknown:
+		case script.IsTemporary(err) || !script.BecauseOfKeys(err): // the session may not log in, say: that is no answer
 			left = append(left, l.of...)
 		}
 		for j, answer := range answers {

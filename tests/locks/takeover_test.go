@@ -278,3 +278,34 @@ func TestNobodyIsAskedWhileNothingChanges(t *testing.T) {
 	kit.Await(t, "a look", func() bool { return looks.Answered() > 0 })
 	require.LessOrEqual(t, looks.Matched(), 3, "three names in one call: once by its name, once in full, once more")
 }
+
+// A server that lets nobody log in, or refuses to be asked, has not answered: it is asked now and then until it does,
+// and not as fast as it can refuse.
+func TestAServerThatRefusesToBeAskedIsAskedNowAndThen(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]struct{ refuse, allow []string }{
+		"the password": {[]string{"resetpass", ">another"}, []string{">" + redistest.Password}},
+		"the rights":   {[]string{"-eval", "-evalsha"}, []string{"+eval", "+evalsha"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			srv.Grant(t, "app", "~*", "&*", "+@all")
+			s := kit.OpenWith(t, rueidis.ClientOption{
+				InitAddress: []string{p.Addr()}, Username: "app", Password: redistest.Password,
+			}, nil)
+			hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: time.Hour}))
+			user := func(rights []string) { srv.Do(t, append([]string{"ACL", "SETUSER", "app"}, rights...)...) }
+			user(change.refuse)
+			srv.Do(t, "DEL", "x") // as another server that takes over
+			tries := p.On(proxy.Command("HELLO", "EVALSHA", "EVAL"), proxy.Pass, proxy.EveryTime)
+			p.CutAll()
+			kit.Await(t, "a refusal", func() bool { return tries.Answered() > 0 })
+			kit.SleepUntil(time.Now().Add(2 * time.Second))
+			require.Less(t, tries.Matched(), 60)
+			require.NoError(t, hold.Err())
+			user(change.allow)
+			requireLostSoon(t, map[string]*holdfast.Hold{"x": hold})
+		})
+	}
+}
