@@ -64,8 +64,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	if n < 1 || n > wire.MaxCount {
 		return false, l.object.Fail(operation, fmt.Errorf("count is %d, must be from 1 to 2^53 - 1", n))
 	}
-	c := l.call(setScript).Int(int64(n)).Arg(l.object.Publish(), l.object.Channel)
-	return l.flag(ctx, operation, c)
+	return l.flag(ctx, operation, l.call(setScript).Int(int64(n)).Arg(l.object.Publish(), l.object.Channel))
 }
 
 // CountDown lowers the count by one; at zero the latch opens and lets all waiters through. On an open latch it does
@@ -102,25 +101,15 @@ func (l *Latch) Wait(ctx context.Context) error {
 // Count returns the count that is left, 0 if the latch is open. It asks the master and blocks as long as
 // [holdfast.Mutex.Locked] may. It corresponds to getCount().
 func (l *Latch) Count(ctx context.Context) (n int, err error) {
-	c := l.call(countScript)
-	err = l.object.Run(ctx, "count", c, func() error {
-		left, err := c.ReadInt()
-		n = int(left)
-		return err
-	})
-	return n, err
+	left, err := l.object.RunInt(ctx, "count", l.call(countScript))
+	return int(left), err
 }
 
 // Exists reports whether the server has the latch: one that is closed, or one that Redisson's trySetCount(0) has made,
 // which is open. It asks the master. It corresponds to isExists().
 func (l *Latch) Exists(ctx context.Context) (exists bool, err error) {
-	c := l.call(lifeScript)
-	err = l.object.Run(ctx, "exists", c, func() error {
-		left, err := c.ReadInt()
-		exists = left != -2
-		return err
-	})
-	return exists && err == nil, err
+	left, err := l.object.RunInt(ctx, "exists", l.call(lifeScript))
+	return err == nil && left != -2, err
 }
 
 // Delete opens the latch whatever its count, and lets the waiters in Go through. Redisson's await() sleeps on, as it
@@ -134,10 +123,6 @@ func (l *Latch) call(s *script.Script) *script.Call { return script.NewCall(s).K
 
 // flag runs a call whose reply is 1 or 0.
 func (l *Latch) flag(ctx context.Context, operation string, c *script.Call) (yes bool, err error) {
-	err = l.object.Run(ctx, operation, c, func() error {
-		n, err := c.ReadInt()
-		yes = n == 1
-		return err
-	})
-	return yes, err
+	n, err := l.object.RunInt(ctx, operation, c)
+	return n == 1, err
 }

@@ -194,12 +194,8 @@ func (t *term) announce(ctx context.Context) {
 			t.election.Session().Logger().Warn("holdfast: the leader is not recorded", "kind", "leader",
 				"name", t.election.Name, "error", err)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if session.Pause(ctx, pause) != nil {
 			return
-		case <-timer.C:
 		}
 	}
 }
@@ -216,11 +212,7 @@ func (t *term) tell(ctx context.Context, since int64) (now int64, err error) {
 	c := script.NewCall(tellScript).Key(e.Key(), wire.LeaderKey(e.Key())).
 		Arg(t.hold.ID(), strconv.FormatInt(t.hold.Token(), 10)).Int(since).Arg(string(process)).
 		Int(recordTTL.Milliseconds()).Arg(e.Publish(), e.Channel)
-	err = e.Run(ctx, "tell", c, func() (err error) {
-		now, err = c.ReadInt()
-		return err
-	})
-	return now, err
+	return e.RunInt(ctx, "tell", c)
 }
 
 // Term returns the number of the term that ctx belongs to, which [Run] has given to lead; 0 if it belongs to none. It

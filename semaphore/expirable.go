@@ -147,15 +147,6 @@ func one(holds []*core.Hold, err error) (*holdfast.Hold, error) {
 	return (*holdfast.Hold)(holds[0]), nil
 }
 
-// ask runs a call whose reply is a number.
-func (e *Expirable) ask(ctx context.Context, operation string, c *script.Call) (n int64, err error) {
-	err = e.lock.Run(ctx, operation, c, func() error {
-		n, err = c.ReadInt()
-		return err
-	})
-	return n, err
-}
-
 func (e *Expirable) call(s *script.Script) *script.Call {
 	return script.NewCall(s).Key(e.lock.Key(), wire.PermitsKey(e.lock.Key()))
 }

@@ -52,7 +52,8 @@ func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duratio
 	if err != nil {
 		return 0, e.lock.Fail(operation, err)
 	}
-	left, err := e.ask(ctx, operation, script.NewCall(leaseExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(permit))
+	look := script.NewCall(leaseExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(permit)
+	left, err := e.lock.RunInt(ctx, operation, look)
 	switch {
 	case err != nil:
 		return 0, err

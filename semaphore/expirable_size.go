@@ -100,7 +100,7 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 // release if they are not renewed. Waiters keep waiting until a semaphore is created. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
 	ours := e.lock.Granted() // not what is granted while the reply is on its way
-	was, err := e.ask(ctx, "delete", e.call(deleteScript))
+	was, err := e.lock.RunInt(ctx, "delete", e.call(deleteScript))
 	switch {
 	case was == 1:
 		ours.Lose()

@@ -135,10 +135,5 @@ func (l life) remaining(ctx context.Context) (time.Duration, error) {
 const gone = -2
 
 func (l life) left(ctx context.Context, operation string) (ms int64, err error) {
-	c := script.NewCall(lifeScript).Key(l.object.Key())
-	err = l.object.Run(ctx, operation, c, func() error {
-		ms, err = c.ReadInt()
-		return err
-	})
-	return ms, err
+	return l.object.RunInt(ctx, operation, script.NewCall(lifeScript).Key(l.object.Key()))
 }

@@ -234,10 +234,6 @@ func (p *Semaphore) add(n int, missing string) *script.Call {
 
 // ask runs a call whose reply is a number.
 func (p *Semaphore) ask(ctx context.Context, operation string, c *script.Call) (n int, err error) {
-	err = p.object.Run(ctx, operation, c, func() error {
-		reply, err := c.ReadInt()
-		n = int(reply)
-		return err
-	})
-	return n, err
+	reply, err := p.object.RunInt(ctx, operation, c)
+	return int(reply), err
 }

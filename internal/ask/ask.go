@@ -29,12 +29,8 @@ var (
 func Ask(ctx context.Context, l *core.Lock) (holders int, err error) {
 	note := wire.Asked(l.Key())
 	c := script.NewCall(askScript).Key(l.Key(), note).Arg(l.Publish(), note)
-	err = l.Run(ctx, "ask", c, func() error {
-		n, err := c.ReadInt()
-		holders = int(n)
-		return err
-	})
-	return holders, err
+	n, err := l.RunInt(ctx, "ask", c)
+	return int(n), err
 }
 
 // Several are holds of several locks.

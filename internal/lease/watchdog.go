@@ -119,22 +119,12 @@ func (w *Watchdog[R]) Rest(r R, then time.Duration) {
 	w.set(r, resting, then)
 }
 
-// Sooner looks at r then, if it rests and is not looked at before.
+// Sooner looks at r then, if it rests and is not to be looked at before.
 func (w *Watchdog[R]) Sooner(r R, then time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := r.entry(); e.state == resting && e.place > 0 {
 		w.set(r, resting, min(then, w.groupOf(r).entries[e.place-1].due))
-	}
-}
-
-// lookAt looks at r, which rests or rested just now, and will do so again.
-func (w *Watchdog[R]) lookAt(r R) {
-	again := w.look(r)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := r.entry(); e.state == resting && e.place > 0 { // perhaps for less by now
-		w.set(r, resting, min(again, w.groupOf(r).entries[e.place-1].due))
 	}
 }
 
@@ -276,7 +266,7 @@ func (w *Watchdog[R]) Run(ctx context.Context) {
 			w.start(func() { w.renew(batch) })
 		}
 		for _, r := range rested {
-			w.lookAt(r)
+			w.Sooner(r, w.look(r)) // unless it is due sooner, by what has come meanwhile
 		}
 		timer.Reset(w.next())
 		select {

@@ -158,7 +158,7 @@ func (t *Teller) Told(ctx context.Context, owners []string) []Told {
 	}
 	sessions := make([]string, len(owners))
 	for i, owner := range owners {
-		sessions[i] = SessionOf(owner)
+		sessions[i] = sessionOf(owner)
 	}
 	known, _ := Ask(ctx, t.session.Client, sessions)
 	for i, session := range sessions {
@@ -170,8 +170,8 @@ func (t *Teller) Told(ctx context.Context, owners []string) []Told {
 // idLength is the length of a session's id.
 const idLength = 36
 
-// SessionOf returns the session's id in a wire owner of this toolkit or of Redisson, or "" if there is none.
-func SessionOf(owner string) string {
+// sessionOf returns the session's id in a wire owner of this toolkit or of Redisson, or "" if there is none.
+func sessionOf(owner string) string {
 	session, _, _ := strings.Cut(owner, ":")
 	if len(session) != idLength || strings.Count(session, "-") != 4 {
 		return ""

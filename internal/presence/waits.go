@@ -227,7 +227,7 @@ func (t *Teller) reachable(ctx context.Context) (all []deadlock.Telling, ok bool
 			all = append(all, said.Telling(session))
 			for _, wait := range said.Waits {
 				for _, owner := range wait.For {
-					if of := SessionOf(owner); of != "" && !seen[of] {
+					if of := sessionOf(owner); of != "" && !seen[of] {
 						seen[of] = true
 						next = append(next, of)
 					}

@@ -39,9 +39,6 @@ func LoadLook(name string) *Script {
 	return s
 }
 
-// Name is the name of the script's file without the ending.
-func (s *Script) Name() string { return s.name }
-
 // A Call is one call of a script: its keys and arguments, in the order of the header, and
 // then the reply. Calls are used over and over again; see [NewCall] and [Call.Free].
 type Call struct {

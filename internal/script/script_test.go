@@ -40,7 +40,7 @@ func TestACallIsSentAsItWasMade(t *testing.T) {
 	assert.Equal(t, append([]string{"EVAL", lua.Source("rlock_release")}, rest...), unknown.Commands())
 	assert.False(t, known.IsRetryable(), "whether a copy may be sent is not for the client to decide")
 	assert.False(t, unknown.IsRetryable())
-	assert.Equal(t, "rlock_release", s.Name())
+	assert.Equal(t, "rlock_release", c.Name())
 	assert.Len(t, s.sha, 40)
 }
 

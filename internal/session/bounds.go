@@ -46,9 +46,9 @@ func (b *bounds) end() {
 	}
 }
 
-// WhileItLasts returns a context for a call whose reply must not be missed: it ends some time after
+// whileItLasts returns a context for a call whose reply must not be missed: it ends some time after
 // the session does. The client ends the call when the connection is lost.
-func (s *Session) WhileItLasts() (context.Context, context.CancelFunc) {
+func (s *Session) whileItLasts() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(sharing.Own())
 	stop := context.AfterFunc(s.ctx, func() {
 		timer := time.AfterFunc(closeWithin/2, func() { cancel(ErrNoReply) })

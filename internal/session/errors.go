@@ -23,8 +23,8 @@ var (
 	ErrNotAcknowledged = errors.New("holdfast: not acknowledged")
 )
 
-// MayPass reports whether a call was refused for a reason that may pass, or could not even be sent in time.
-func MayPass(err error) bool {
+// mayPass reports whether a call was refused for a reason that may pass, or could not even be sent in time.
+func mayPass(err error) bool {
 	return script.MayPass(err) || script.ClassOf(err) == script.Refused && errors.Is(err, ErrNoReply)
 }
 

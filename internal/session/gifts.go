@@ -31,7 +31,7 @@ func (o *Object) Give(operation string, g Gift) error {
 	switch err := o.give(g); {
 	case err == nil:
 		return nil
-	case MayPass(err) && o.owe(g, err):
+	case mayPass(err) && o.owe(g, err):
 		return o.Fail(operation, Unknown(err))
 	default:
 		return o.Fail(operation, Explain(context.Background(), err))
@@ -56,7 +56,7 @@ func (o *Object) owe(g Gift, why error) bool {
 			switch {
 			case err == nil:
 				return
-			case last || !MayPass(err):
+			case last || !mayPass(err):
 				o.WarnOfGift(err)
 				return
 			}
@@ -110,7 +110,7 @@ func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *scri
 // Return gives back something that nobody waits for any more, however long the server refuses it.
 func (o *Object) Return(g Gift) {
 	err := o.give(g)
-	if err == nil || MayPass(err) && o.owe(g, err) {
+	if err == nil || mayPass(err) && o.owe(g, err) {
 		return
 	}
 	o.WarnOfGift(err)

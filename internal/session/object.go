@@ -116,7 +116,12 @@ func (o *Object) Key() string { return o.key }
 func (o *Object) Line() wait.Name { return wait.Name{Channel: o.Channel, Key: o.key} }
 
 // Publish is the command by which changes reach those who wait.
-func (o *Object) Publish() string { return o.session.Publish() }
+func (o *Object) Publish() string {
+	if o.session.config.Sharded {
+		return "SPUBLISH"
+	}
+	return "PUBLISH"
+}
 
 // Begin admits a call of the operation; its end is [Session.Leave].
 func (o *Object) Begin(ctx context.Context, operation string) error {
@@ -157,6 +162,15 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 		return o.FailIn(ctx, operation, Explain(ctx, err))
 	}
 	return nil
+}
+
+// RunInt is Run of a call whose reply is one whole number.
+func (o *Object) RunInt(ctx context.Context, operation string, c *script.Call) (n int64, err error) {
+	err = o.Run(ctx, operation, c, func() (err error) {
+		n, err = c.ReadInt()
+		return err
+	})
+	return n, err
 }
 
 // Inspect reads a row of a reply for each holder.
@@ -203,7 +217,7 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 		Key:     watchKey{o.Kind, o.key},
 		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.Runner()) },
 		Listen:  func(wake func()) func() { return s.Listen(o.Channel, wake) },
-		Woken:   o.Woken,
+		Woken:   o.woken,
 		Trouble: o.logTrouble,
 	})
 	defer c.Leave()
@@ -212,7 +226,7 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 		select {
 		case <-waits:
 			waits = nil
-			defer o.Waiting()()
+			defer o.waiting()()
 		case <-c.Done():
 			if c.Err() != nil {
 				return o.FailIn(ctx, operation, Explain(context.Background(), c.Err()))
@@ -249,7 +263,7 @@ func (o *Object) Released(got int64) { o.session.Lines().Released(o.Line(), o.se
 func (o *Object) Go(f func(ctx context.Context)) (started bool) {
 	s := o.session
 	return !s.Closed() && s.Start(func() {
-		ctx, cancel := s.WhileItLasts()
+		ctx, cancel := s.whileItLasts()
 		defer cancel()
 		f(ctx)
 	})

@@ -57,8 +57,8 @@ func (o *Object) Attempting(ctx context.Context) (done func(err error)) {
 	return func(err error) { observer.Attempt(o.Title(), o.Name, time.Since(began), Explain(ctx, err)) }
 }
 
-// Waiting says that a call begins to wait; it waits until the returned function is called.
-func (o *Object) Waiting() (done func()) {
+// waiting says that a call begins to wait; it waits until the returned function is called.
+func (o *Object) waiting() (done func()) {
 	observer := o.session.Config().Observer
 	if observer == nil || observer.Wait == nil {
 		return nothing
@@ -71,8 +71,8 @@ func (o *Object) Waiting() (done func()) {
 
 func nothing() {}
 
-// Woken says that a wait was interrupted, and why.
-func (o *Object) Woken(by wait.Cause) {
+// woken says that a wait was interrupted, and why.
+func (o *Object) woken(by wait.Cause) {
 	if observer := o.session.Config().Observer; observer != nil && observer.WakeUp != nil {
 		observer.WakeUp(o.Title(), o.Name, by)
 	}

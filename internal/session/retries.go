@@ -214,7 +214,7 @@ func (r *Retries) Interrupted(sleep context.Context, why error) error {
 }
 
 // Woken tells the observer why a sleep ended.
-func (r *Retries) Woken(by wait.Cause) { r.object.Woken(by) }
+func (r *Retries) Woken(by wait.Cause) { r.object.woken(by) }
 
 // Overtakes reports that the call waits for its turn.
 func (r *Retries) Overtakes() bool { return false }
@@ -232,7 +232,7 @@ func (r *Retries) Stay(p *wait.Place) {
 // has failed, or if others of the session are ahead.
 func (r *Retries) waits() {
 	if r.Place != nil && r.waited == nil {
-		r.waited = r.object.Waiting()
+		r.waited = r.object.waiting()
 	}
 }
 

@@ -304,14 +304,6 @@ func (s *Session) Slot(key string) uint16 {
 	return 0
 }
 
-// Publish is the command that reaches this session's kind of subscribers.
-func (s *Session) Publish() string {
-	if s.config.Sharded {
-		return "SPUBLISH"
-	}
-	return "PUBLISH"
-}
-
 // Counting is "1" if the server counts all who get a message. In a cluster a plain one goes on to other nodes: "0".
 func (s *Session) Counting() string {
 	if s.cluster && !s.config.Sharded {

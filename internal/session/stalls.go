@@ -66,8 +66,8 @@ type Place []uintptr
 // deepest is how many of the callers a place has.
 const deepest = 32
 
-// Here is the place of the caller.
-func Here() Place {
+// here is the place of the caller.
+func here() Place {
 	pcs := make(Place, deepest)
 	return pcs[:runtime.Callers(2, pcs)]
 }
@@ -76,7 +76,7 @@ type placeKey struct{}
 
 // WithPlace returns ctx with the place of the caller, for calls of other goroutines.
 func WithPlace(ctx context.Context) context.Context {
-	return context.WithValue(ctx, placeKey{}, Here())
+	return context.WithValue(ctx, placeKey{}, here())
 }
 
 // PlaceOf returns the place that ctx carries, or else the place of the caller.
@@ -84,7 +84,7 @@ func PlaceOf(ctx context.Context) Place {
 	if p, ok := ctx.Value(placeKey{}).(Place); ok {
 		return p
 	}
-	return Here()
+	return here()
 }
 
 // shown is how many callers outside of this module a text has.
@@ -137,6 +137,6 @@ func ours(function string) bool {
 // that long, and where it was taken.
 func (s *Session) LogStall(label *Label, held time.Duration, taken Place) {
 	s.Logger().Warn("holdfast: waits for what this session holds", "kind", label.Title(), "name", label.Name,
-		"held", held.Round(time.Millisecond), "waits_at", Here().String(), "taken_at", taken.orHow(),
+		"held", held.Round(time.Millisecond), "waits_at", here().String(), "taken_at", taken.orHow(),
 		"hint", "a nested call must be given the Context of the hold, or it waits for itself")
 }

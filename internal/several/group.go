@@ -201,19 +201,16 @@ func (g *group) certain() bool {
 // gives back as many members as are left.
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
-	first := g.ended.CompareAndSwap(nil, why)
-	var contexts *scope.Context
-	if first {
-		contexts = g.contexts.Close()
-		g.behaviour.stop()
-		if g.left = left; left > 0 {
-			g.back = make(chan struct{})
-		}
-	}
-	g.mu.Unlock()
-	if !first {
+	if !g.ended.CompareAndSwap(nil, why) {
+		g.mu.Unlock()
 		return false
 	}
+	contexts := g.contexts.Close()
+	g.behaviour.stop()
+	if g.left = left; left > 0 {
+		g.back = make(chan struct{})
+	}
+	g.mu.Unlock()
 	contexts.EndAll(why.err)
 	return true
 }

@@ -36,12 +36,12 @@ func InitQuorum(q *Quorum, label session.Label, mistake error) {
 	q.Object = session.NewObject(s, label, mistake)
 }
 
-// Drift is the time that the algorithm subtracts from a lease because clocks run at different speeds.
-func Drift(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
+// drift is the time that the algorithm subtracts from a lease because clocks run at different speeds.
+func drift(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
 // Validity returns how long at most a lease may be trusted.
 func Validity(length time.Duration) time.Duration {
-	return length - max(Drift(length), lease.Margin(length))
+	return length - max(drift(length), lease.Margin(length))
 }
 
 // Leases are the shortest and the longest of the locks'.

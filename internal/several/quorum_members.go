@@ -37,7 +37,7 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err erro
 	if err != nil {
 		return answered(err)
 	}
-	h.Limit(first.Add(l.Length() - Drift(l.Length())))
+	h.Limit(first.Add(l.Length() - drift(l.Length())))
 	m := member{hold: h, run: run, asking: true}
 	if asks && (age.up >= 0 || !q.TrustRestarted) {
 		m.run = age.run

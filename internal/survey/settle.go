@@ -228,13 +228,7 @@ func (r *Reader) introduce(ctx context.Context, objects []*Object) {
 	}
 	var sessions []string
 	for _, p := range all {
-		if p.Session != "" {
-			sessions = append(sessions, p.Session)
-		}
-	}
-	slices.Sort(sessions)
-	if sessions = slices.Compact(sessions); len(sessions) == 0 {
-		return
+		sessions = append(sessions, p.Session)
 	}
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()

@@ -85,17 +85,11 @@ func (ls *Lines) Empty(name Name) bool {
 // Join takes the last place in the line of the name. With listen, the line subscribes to its channel as soon as this
 // place is a head, unless it has already; without, the place polls, and waits behind others that do. An eager place
 // looks as soon as it is a head, even if the name has just been taken; and does not let others go first.
-func (ls *Lines) Join(name Name, listen, eager bool) *Place {
-	ls.mu.Lock()
-	p := ls.join(name, listen, eager)
-	orphan := p.line.orphan()
-	ls.mu.Unlock()
-	giveUp(orphan)
-	return p
-}
+func (ls *Lines) Join(name Name, listen, eager bool) *Place { return ls.join(name, listen, eager, nil) }
 
-// join is Join. ls.mu is held.
-func (ls *Lines) join(name Name, listen, eager bool) *Place {
+// join is Join of a call that stands in a line on the server like that; nil: in none.
+func (ls *Lines) join(name Name, listen, eager bool, stands Standing) *Place {
+	ls.mu.Lock()
 	l, p := ls.lines[name], (*Place)(nil)
 	if l == nil {
 		made := new(struct {
@@ -110,7 +104,9 @@ func (ls *Lines) join(name Name, listen, eager bool) *Place {
 		p = new(Place)
 	}
 	taken := listen && l.taken > 0
-	*p = Place{Waiter: NewWaiter(ls.alarm), lines: ls, line: l, polls: !listen, listen: listen, eager: eager}
+	*p = Place{
+		Waiter: NewWaiter(ls.alarm), lines: ls, line: l, polls: !listen, listen: listen, eager: eager, stands: stands,
+	}
 	p.born = ls.round.Load()
 	q := p.queue()
 	if p.head = q.first == nil && !taken; !p.head {
@@ -120,6 +116,9 @@ func (ls *Lines) join(name Name, listen, eager bool) *Place {
 		p.first <- l.taken
 	}
 	q.add(p)
+	orphan := l.orphan()
+	ls.mu.Unlock()
+	giveUp(orphan)
 	return p
 }
 
@@ -188,18 +187,8 @@ func (ls *Lines) tell(l *line) {
 // Head reports whether the place is the first, as far as its owner has been told.
 func (p *Place) Head() bool { return p.head }
 
-// Wait returns nil when it is time to look: the place is the first, and it was woken or d has
-// passed since; or somebody woke this very place. Otherwise it returns why ctx ended, or
-// [ErrClosed].
-func (p *Place) Wait(ctx context.Context, d time.Duration) error {
-	d, sleeps, err := p.begin(ctx, d)
-	if sleeps {
-		err = p.Sleep(ctx, d)
-	}
-	return err
-}
-
-// begin waits until the place is the first, and returns for how long to sleep then; or until it is time to look.
+// begin waits until the place is the first, and returns for how long to sleep then; or until it is time to look. Its
+// error is why ctx ended, or [ErrClosed].
 func (p *Place) begin(ctx context.Context, d time.Duration) (sleep time.Duration, sleeps bool, err error) {
 	if !p.head {
 		taken, err := p.reach(ctx)

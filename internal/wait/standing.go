@@ -47,15 +47,7 @@ type post struct {
 }
 
 // JoinStanding is Join of a call that stands in a line on the server as soon as it is a head here.
-func (ls *Lines) JoinStanding(name Name, s Standing) *Place {
-	ls.mu.Lock()
-	p := ls.join(name, true, true)
-	p.stands = s
-	orphan := p.line.orphan()
-	ls.mu.Unlock()
-	giveUp(orphan)
-	return p
-}
+func (ls *Lines) JoinStanding(name Name, s Standing) *Place { return ls.join(name, true, true, s) }
 
 // Subscribe has messages wake the place before its call looks for the first time, if it is the head.
 func (p *Place) Subscribe() {
