@@ -132,15 +132,9 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// minTokenTTL is longer than a copy of a call may be under way.
-const minTokenTTL = time.Minute
-
 func (o *Options) mistake() error {
-	if o.TokenTTL != 0 && !o.Fenced {
-		return fmt.Errorf("Options.TokenTTL is %v, which needs Options.Fenced", o.TokenTTL)
-	}
-	if o.TokenTTL != 0 && o.TokenTTL < minTokenTTL {
-		return fmt.Errorf("Options.TokenTTL is %v, must be 0 or at least %v", o.TokenTTL, minTokenTTL)
+	if err := kind.CheckTokens(o.Fenced, o.TokenTTL); err != nil {
+		return err
 	}
 	if o.WaiterLease < time.Second || o.WaiterLease > time.Hour {
 		return fmt.Errorf("Options.WaiterLease is %v, must be 0 or from 1s to 1h", o.WaiterLease)
@@ -156,10 +150,6 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Waiters returns the waiters of the lock, the next one first. The Alive of a Redisson waiter is the time that Redisson
 // goes by. Dead waiters are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	found, err := holders.Waiters(ctx, m.lock(), m.keys[1], m.keys[2], m.keys[4])
-	all := make([]holdfast.Waiter, len(found))
-	for i, w := range found {
-		all[i] = holdfast.Waiter(w)
-	}
-	return all, err
+	public := func(w holders.Waiter) holdfast.Waiter { return holdfast.Waiter(w) }
+	return holders.Waiters(ctx, m.lock(), public, m.keys[1], m.keys[2], m.keys[4])
 }

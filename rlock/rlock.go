@@ -23,7 +23,6 @@ package rlock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -99,23 +98,9 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	label := session.Label{Kind: "rlock", Name: name}
 	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, wire.LockChannel)
-	p.lock().Refuse(o.mistake())
+	p.lock().Refuse(kind.CheckTokens(o.Fenced, o.TokenTTL))
 	p.init(p.lock().Key(), p.lock().Session().ID())
 	return &p.mutex
-}
-
-// minTokenTTL is longer than a repeated call can be under way, which must still find the token of the first.
-const minTokenTTL = time.Minute
-
-// mistake returns what is wrong with the options, or nil.
-func (o *Options) mistake() error {
-	switch {
-	case o.TokenTTL != 0 && !o.Fenced:
-		return fmt.Errorf("Options.TokenTTL is %v, which needs Options.Fenced", o.TokenTTL)
-	case o.TokenTTL != 0 && o.TokenTTL < minTokenTTL:
-		return fmt.Errorf("Options.TokenTTL is %v, must be 0 or at least %v", o.TokenTTL, minTokenTTL)
-	}
-	return nil
 }
 
 func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
@@ -128,12 +113,8 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Redisson's waiters, and a session whose subscription the server has not confirmed yet.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	keys := keysOf(m.lock().Key())
-	found, err := holders.Waiters(ctx, m.lock(), keys[0], keys[1])
-	all := make([]holdfast.Waiter, len(found))
-	for i, w := range found {
-		all[i] = holdfast.Waiter(w)
-	}
-	return all, err
+	public := func(w holders.Waiter) holdfast.Waiter { return holdfast.Waiter(w) }
+	return holders.Waiters(ctx, m.lock(), public, keys[0], keys[1])
 }
 
 // LastToken returns the last fencing token that was issued for the lock, whoever got it and whether or not anybody

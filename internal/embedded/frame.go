@@ -17,11 +17,12 @@ type frame struct {
 	words []string // the strings of which an aggregate consists
 }
 
-func (f frame) word(i int) string {
-	if i >= len(f.words) {
+// name is the first word.
+func (f frame) name() string {
+	if len(f.words) == 0 {
 		return ""
 	}
-	return strings.ToLower(f.words[i])
+	return strings.ToLower(f.words[0])
 }
 
 var (
@@ -30,9 +31,9 @@ var (
 	scripts       = []string{"eval", "evalsha", "fcall"}
 )
 
-func (f frame) subscribes() bool { return slices.Contains(subscriptions, f.word(0)) }
-func (f frame) runsScript() bool { return slices.Contains(scripts, f.word(0)) }
-func (f frame) isMessage() bool  { return slices.Contains(messages, f.word(0)) }
+func (f frame) subscribes() bool { return slices.Contains(subscriptions, f.name()) }
+func (f frame) runsScript() bool { return slices.Contains(scripts, f.name()) }
+func (f frame) isMessage() bool  { return slices.Contains(messages, f.name()) }
 func (f frame) isWakeUp() bool   { return f.words[len(f.words)-1] == wakeUp }
 
 // isNoScript reports whether the server has executed nothing yet, as it does not have the script.
@@ -40,7 +41,7 @@ func (f frame) isNoScript() bool { return bytes.HasPrefix(f.raw, []byte("-NOSCRI
 
 // subscription splits "punsubscribe" into its object, "p", and whether it ends that.
 func (f frame) subscription() (of string, ends bool) {
-	return strings.CutSuffix(strings.TrimSuffix(f.word(0), "subscribe"), "un")
+	return strings.CutSuffix(strings.TrimSuffix(f.name(), "subscribe"), "un")
 }
 
 // A reader splits a stream into frames of RESP2 and RESP3.

@@ -24,11 +24,12 @@ type Waiter struct {
 	Started time.Time
 }
 
-// Waiters asks which waiters stand in the queue of a lock, and which processes they are. keys are the KEYS of
-// lock_waiters.
-func Waiters(ctx context.Context, l *core.Lock, keys ...string) ([]Waiter, error) {
-	var all []Waiter
+// Waiters asks which waiters stand in the queue of a lock, and which processes they are, as users get them. keys are
+// the KEYS of lock_waiters.
+func Waiters[W any](ctx context.Context, l *core.Lock, public func(Waiter) W, keys ...string) ([]W, error) {
+	all := []W{}
 	var owners []string
+	var alive []time.Duration
 	call := script.NewCall(waitersScript).Key(keys...)
 	err := l.Run(ctx, "waiters", call, func() error {
 		values, err := call.ReadArray()
@@ -37,16 +38,17 @@ func Waiters(ctx context.Context, l *core.Lock, keys ...string) ([]Waiter, error
 		}
 		return call.ReadRows(values, 1, func(waiter string, n []int64) {
 			owner, _, _ := strings.Cut(waiter, " ") // in a line, what it is to be granted follows
-			owners = append(owners, owner)
-			all = append(all, Waiter{ID: owner, Alive: lease.Lasting(n[0])})
+			owners, alive = append(owners, owner), append(alive, lease.Lasting(n[0]))
 		})
 	})
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	for i, p := range l.Session().Presence().Told(ctx, owners) {
-		w := &all[i]
-		w.Host, w.PID, w.Program, w.Label, w.Started = p.Host, p.PID, p.Program, p.Label, p.Started
+		all = append(all, public(Waiter{
+			ID: owners[i], Alive: alive[i],
+			Host: p.Host, PID: p.PID, Program: p.Program, Label: p.Label, Started: p.Started,
+		}))
 	}
 	return all, nil
 }

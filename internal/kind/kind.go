@@ -3,6 +3,7 @@
 package kind
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -147,6 +148,21 @@ type Settings struct {
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
 	Confirms     bool // what a release by another session has granted begins with a call
 	HandsOver    bool // a release may hand the lock over to a call of the same session
+}
+
+// minTokenTTL is longer than a repeated call can be under way, which must still find the token of the first.
+const minTokenTTL = time.Minute
+
+// CheckTokens returns what is wrong with the options of a lock that say whether it issues fencing tokens, and for how
+// long the server keeps the last one; or nil.
+func CheckTokens(fenced bool, ttl time.Duration) error {
+	switch {
+	case ttl != 0 && !fenced:
+		return fmt.Errorf("Options.TokenTTL is %v, which needs Options.Fenced", ttl)
+	case ttl != 0 && ttl < minTokenTTL:
+		return fmt.Errorf("Options.TokenTTL is %v, must be 0 or at least %v", ttl, minTokenTTL)
+	}
+	return nil
 }
 
 // Wires make wire owners, by which the server knows holds. The zero value makes fresh ones of the session.

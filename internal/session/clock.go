@@ -19,7 +19,9 @@ func (c *clock) ahead() time.Duration { return time.Duration(c.skipped.Load()) }
 func (s *Session) Now() time.Duration { return time.Since(s.clock.base) + s.clock.ahead() }
 
 // Time is when the moment is, or was.
-func (s *Session) Time(moment time.Duration) time.Time { return s.clock.base.Add(moment - s.clock.ahead()) }
+func (s *Session) Time(moment time.Duration) time.Time {
+	return s.clock.base.Add(moment - s.clock.ahead())
+}
 
 // Moment returns the moment of t.
 func (s *Session) Moment(t time.Time) time.Duration { return t.Sub(s.clock.base) + s.clock.ahead() }

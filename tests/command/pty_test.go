@@ -233,7 +233,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	u.types("$HF run --lease 6s --grace 100ms x -- " +
 		script(t, "stty raw; echo ready; trap '' TERM; while :; do sleep 0.05; done") + "\n")
 	u.sees("ready")
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	u.sees("stopping the command")
 	kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 	u.types("echo co'd'e=$?; stty -a\n")

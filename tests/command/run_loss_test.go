@@ -48,9 +48,10 @@ func (j *job) readies(n int) {
 	}
 }
 
-func forceUnlock(t testing.TB, srv *redistest.Server, name string) {
+// forceUnlock frees the lock of a run.
+func forceUnlock(t testing.TB, srv *redistest.Server) {
 	t.Helper()
-	was, err := rlock.New(open(t, srv, nil), name, nil).ForceUnlock(t.Context())
+	was, err := rlock.New(open(t, srv, nil), "x", nil).ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, was)
 }
@@ -61,7 +62,7 @@ func TestRunLosesTheLock(t *testing.T) {
 	srv := redistest.Start(t)
 	j := beginFamily(t, srv, "--lease", "15s", "--grace", "2s")
 	j.readies(3)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	require.Equal(t, "told", j.line())
 	told := time.Now()
 	j.gone()
@@ -77,7 +78,7 @@ func TestRunLosesTheLockOfACommandThatListens(t *testing.T) {
 	j := begin(t, srv, "--lease", "15s", "--grace", "1h", "--json", "x", "--", "sh", "-c",
 		`trap "echo told; exit 0" TERM; echo ready; while :; do sleep 0.05; done`)
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	require.Equal(t, []string{"told"}, j.gone())
 	require.Equal(t, 79, j.code(), "the command ended with 0, the run does not")
 	require.Contains(t, j.stderr.String(), `"event":"lost"`)
@@ -89,7 +90,7 @@ func TestRunTellsWhyTheReleaseFoundNothing(t *testing.T) {
 	srv := redistest.Start(t)
 	j := begin(t, srv, "--json", "x", "--", "sh", "-c", `echo ready; read go`)
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 79, j.code())
 	require.Regexp(t, `^\{"error":"[^"]+.*","event":"lost","name":"x","text":".*"\}\n$`, j.stderr.String())
@@ -100,7 +101,7 @@ func TestRunGoesOnWithoutTheLock(t *testing.T) {
 	srv := redistest.Start(t)
 	j := begin(t, srv, "--lease", "6s", "--on-loss", "keep", "x", "--", "sh", "-c", `echo ready; read go; echo done`)
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	j.said("the command goes on")
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, []string{"done"}, j.gone())
@@ -113,7 +114,7 @@ func TestRunFindsTheLockGoneAtTheEnd(t *testing.T) {
 	srv := redistest.Start(t)
 	j := begin(t, srv, "--lease", "1h", "x", "--", "sh", "-c", "echo ready; read go")
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 79, j.code())
 	require.Contains(t, j.stderr.String(), "before the command ended")

@@ -23,7 +23,7 @@ func TestRunKillsThoughNobodyListens(t *testing.T) {
 	j, listen := beginMute(t, srv, "--lease", "15s", "--grace", "200ms", "x", "--", "sh", "-c", deaf)
 	defer listen()
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	require.Equal(t, "told", j.line())
 	took := kit.Stopwatch()
 	require.Empty(t, j.gone())
@@ -39,7 +39,7 @@ func TestRunForwardsSignalsThoughNobodyListens(t *testing.T) {
 	j, listen := beginMute(t, srv, "--lease", "4s", "--on-loss", "keep", "x", "--", "sh", "-c", deaf)
 	defer listen()
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	<-time.After(2 * time.Second) // the loss shows in this time
 	j.signal(syscall.SIGTERM)
 	require.Equal(t, "told", j.line())

@@ -83,7 +83,7 @@ func TestRunStopsBeforeItSaysSo(t *testing.T) {
 		`exec 2>/dev/null; trap "echo told; exit" TERM; echo ready; while :; do sleep 0.05; done`)
 	defer listen()
 	j.readies(1)
-	forceUnlock(t, srv, "x")
+	forceUnlock(t, srv)
 	require.Equal(t, "told", j.line())
 	listen()
 	require.Equal(t, 79, j.code())

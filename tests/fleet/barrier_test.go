@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -136,17 +135,6 @@ func (r *referee) add(said passage) {
 	defer r.mu.Unlock()
 	r.all = append(r.all, said)
 	r.new <- said
-}
-
-func (r *referee) hear(t *testing.T) func(line string) {
-	return func(line string) {
-		var said passage
-		if err := json.Unmarshal([]byte(line), &said); err != nil {
-			t.Errorf("%q: %v", line, err)
-			return
-		}
-		r.add(said)
-	}
 }
 
 // await waits for a passage.
@@ -725,7 +713,7 @@ func TestAPartyThatIsGone(t *testing.T) {
 					var p *proxy.Proxy
 					for who := range parties {
 						p = proxy.Start(t, srv.Addr()) // the last one's
-						all = append(all, worker.Start(t, r.hear(t), "awaits", p.Addr(), name, strconv.Itoa(who),
+						all = append(all, worker.Start(t, worker.Hear(t, r.add), "awaits", p.Addr(), name, strconv.Itoa(who),
 							strconv.Itoa(parties), mode))
 					}
 					r.await(t, "a generation", func(said passage) bool { return said.Gen > 3 })
@@ -786,7 +774,7 @@ func TestNobodyGoesOnTooEarly(t *testing.T) {
 			mode := []string{"counts out", "breaks"}[i%2]
 			enter := func() {
 				p := proxy.Start(t, srv.Addr())
-				members[next] = member{worker.Start(t, r.hear(t), "awaits", p.Addr(), fmt.Sprintf("barrier %d", i),
+				members[next] = member{worker.Start(t, worker.Hear(t, r.add), "awaits", p.Addr(), fmt.Sprintf("barrier %d", i),
 					strconv.Itoa(next), strconv.Itoa(parties), mode), p}
 				next++
 			}

@@ -66,7 +66,7 @@ func TestAHandOverThatStandsStill(t *testing.T) {
 				for who := range 2 {
 					p := proxy.Start(t, srv.Addr())
 					proxies = append(proxies, p)
-					all = append(all, worker.Start(t, h.hear(t), "hands over", srv.Addr(), p.Addr(), strconv.Itoa(who)))
+					all = append(all, worker.Start(t, worker.Hear(t, h.add), "hands over", srv.Addr(), p.Addr(), strconv.Itoa(who)))
 				}
 				has := kit.Within(t, kit.LongestWait, h.begun, "a holder").Who
 				still := kit.Stillness()

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -447,17 +446,6 @@ type history struct {
 	begun chan term
 }
 
-func (h *history) hear(t *testing.T) func(line string) {
-	return func(line string) {
-		var said term
-		if err := json.Unmarshal([]byte(line), &said); err != nil {
-			t.Errorf("%q: %v", line, err)
-			return
-		}
-		h.add(said)
-	}
-}
-
 func (h *history) add(said term) {
 	h.mu.Lock()
 	h.terms = append(h.terms, said)
@@ -532,7 +520,7 @@ func TestTermsNeverOverlap(t *testing.T) {
 			next := 0
 			join := func() {
 				p := proxy.Start(t, srv.Addr())
-				members[next] = member{worker.Start(t, h.hear(t), "leads", p.Addr(), electionLease.String(),
+				members[next] = member{worker.Start(t, worker.Hear(t, h.add), "leads", p.Addr(), electionLease.String(),
 					fmt.Sprintf("election %d", i), strconv.Itoa(next)), p}
 				next++
 			}
@@ -598,7 +586,8 @@ func TestAKilledLeaderIsFollowedInTime(t *testing.T) {
 		name := fmt.Sprint("election ", rand.Int64())
 		var all []*worker.Worker
 		for i := range 3 {
-			all = append(all, worker.Start(t, h.hear(t), "leads", srv.Addr(), electionLease.String(), name, strconv.Itoa(i)))
+			all = append(all, worker.Start(t, worker.Hear(t, h.add),
+				"leads", srv.Addr(), electionLease.String(), name, strconv.Itoa(i)))
 		}
 		first := kit.Within(t, 10*time.Second, h.begun, "a leader")
 		kit.Await(t, "candidates", func() bool {

@@ -48,12 +48,10 @@ func requireSame(t *testing.T, rdb redis.UniversalClient, s *holdfast.Session) {
 }
 
 // same is requireSame for UniversalOptions, which a program gives to both.
-func same(t *testing.T, o *redis.UniversalOptions) *holdfast.Session {
+func same(t *testing.T, o *redis.UniversalOptions) {
 	t.Helper()
 	client, err := goredis.ClientOption(o)
-	s := open(t, client, err)
-	requireSame(t, redis.NewUniversalClient(o), s)
-	return s
+	requireSame(t, redis.NewUniversalClient(o), open(t, client, err))
 }
 
 // sessions are those of the server's connections that are not made by go-redis or by the test.

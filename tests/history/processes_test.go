@@ -98,13 +98,8 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 	kit.InParallel(t, processes, kit.UpTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) },
 		func(t *testing.T, i int) {
 			naps := make(chan nap, 2*rounds)
-			w := worker.Start(t, func(line string) {
-				var n nap
-				if err := json.Unmarshal([]byte(line), &n); err != nil {
-					t.Errorf("%q: %v", line, err)
-				}
-				naps <- n
-			}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i), kinds[i%len(kinds)])
+			w := worker.Start(t, worker.Hear(t, func(n nap) { naps <- n }),
+				"sleeper", srv.Addr(), fmt.Sprintf("lock %d", i), kinds[i%len(kinds)])
 			defer passBack(t, kit.KindOf(kinds[i%len(kinds)]).Make(kit.Open(t, srv.Addr(), nil), fmt.Sprintf("lock %d", i), 0))()
 			for range rounds {
 				has := kit.Within(t, 10*time.Second, naps, "a hold")

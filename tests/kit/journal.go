@@ -56,6 +56,12 @@ func (j *Journal) Entries(t *testing.T, message string) (found []map[string]any)
 	return found
 }
 
+// EntriesOf returns those of them that are about the lock of that name.
+func (j *Journal) EntriesOf(t *testing.T, message, name string) []map[string]any {
+	t.Helper()
+	return slices.DeleteFunc(j.Entries(t, message), func(e map[string]any) bool { return e["name"] != name })
+}
+
 // RequireEntry waits for a line with that message, and requires its attributes to be those wanted.
 func (j *Journal) RequireEntry(t *testing.T, s *holdfast.Session, message string, want map[string]any) {
 	t.Helper()

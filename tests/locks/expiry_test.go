@@ -34,21 +34,14 @@ var perishables = map[string]func(s *holdfast.Session, name string) perishable{
 }
 
 // yes requires the answer true, no the answer false.
-func yes(t *testing.T) func(bool, error) {
-	t.Helper()
-	return func(answer bool, err error) {
-		t.Helper()
-		require.NoError(t, err)
-		require.True(t, answer)
-	}
-}
+func yes(t *testing.T) func(bool, error) { return requireAnswer(t, true) }
+func no(t *testing.T) func(bool, error)  { return requireAnswer(t, false) }
 
-func no(t *testing.T) func(bool, error) {
-	t.Helper()
+func requireAnswer(t *testing.T, want bool) func(bool, error) {
 	return func(answer bool, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		require.False(t, answer)
+		require.Equal(t, want, answer)
 	}
 }
 
@@ -128,7 +121,7 @@ func TestWaitsAndReleasesAfterTheEndOfASemaphore(t *testing.T) {
 	ctx := t.Context()
 	require.NoError(t, p.Acquire(ctx, 1))
 	wait := goAcquire(ctx, other, 1)
-	pooling(t, srv, 1)
+	pooling(t, srv)
 	yes(t)(p.Expire(ctx, time.Millisecond))
 	kit.Await(t, "the end", func() bool { return srv.Int(t, "EXISTS", "pool") == 0 })
 	no(t)(p.ReleaseIfExists(ctx, 1))

@@ -21,17 +21,6 @@ import (
 
 const heldForLong = "holdfast: held for long"
 
-// longHolds are the lines about holds of that name.
-func longHolds(t *testing.T, log *kit.Journal, name string) (found []map[string]any) {
-	t.Helper()
-	for _, e := range log.Entries(t, heldForLong) {
-		if e["name"] == name {
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
 // takeLong takes a lock: it is a place of its own.
 func takeLong(ctx context.Context, l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(ctx) }
 
@@ -77,8 +66,8 @@ func TestWhatIsHeldForLongIsLoggedOnce(t *testing.T) {
 			defer func() { require.NoError(t, h.Release()) }()
 		}
 		for name := range takers {
-			kit.Await(t, "a line about "+name, func() bool { return len(longHolds(t, log, name)) > 0 })
-			e := longHolds(t, log, name)[0]
+			kit.Await(t, "a line about "+name, func() bool { return len(log.EntriesOf(t, heldForLong, name)) > 0 })
+			e := log.EntriesOf(t, heldForLong, name)[0]
 			assert.Equal(t, "WARN", e["level"], name)
 			assert.Contains(t, name, e["kind"])
 			assert.Equal(t, "request 42", e["note"], name)
@@ -87,9 +76,9 @@ func TestWhatIsHeldForLongIsLoggedOnce(t *testing.T) {
 		}
 		// What comes later is logged later: what has been logged by then is not logged again.
 		later := kit.Lock(t, t.Context(), rlock.New(s, "later", nil))
-		kit.Await(t, "a line about what came later", func() bool { return len(longHolds(t, log, "later")) > 0 })
+		kit.Await(t, "a line about what came later", func() bool { return len(log.EntriesOf(t, heldForLong, "later")) > 0 })
 		require.NoError(t, later.Release())
-		assert.Empty(t, longHolds(t, log, "later")[0]["note"])
+		assert.Empty(t, log.EntriesOf(t, heldForLong, "later")[0]["note"])
 		assert.Len(t, log.Entries(t, heldForLong), len(takers)+2, "a multilock has two members")
 	}
 }
@@ -106,7 +95,7 @@ func TestOnlyWhatIsHeldForLongIsLogged(t *testing.T) {
 	kit.Await(t, "a line", func() bool { return len(log.Entries(t, heldForLong)) > 0 })
 
 	last := kit.Lock(t, t.Context(), rlock.New(s, "last", nil))
-	kit.Await(t, "the last line", func() bool { return len(longHolds(t, log, "last")) > 0 })
+	kit.Await(t, "the last line", func() bool { return len(log.EntriesOf(t, heldForLong, "last")) > 0 })
 	for _, h := range []*holdfast.Hold{inner, outer, last} {
 		require.NoError(t, h.Release())
 	}

@@ -33,23 +33,12 @@ func forget(t *testing.T, take func(ctx context.Context) (*holdfast.Hold, error)
 	require.NoError(t, h.Err())
 }
 
-// forgotten are the lines about holds of that name.
-func forgotten(t *testing.T, log *kit.Journal, name string) (found []map[string]any) {
-	t.Helper()
-	for _, e := range log.Entries(t, unreachable) {
-		if e["name"] == name {
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
 // collect lets the garbage collector find holds until it logs one that was forgotten only now. It does so twice,
 // because a collection that began before may have found the first.
 func collect(t *testing.T, s *holdfast.Session, log *kit.Journal) {
 	t.Helper()
 	for _, name := range []string{"canary", "another canary"} {
-		before := len(forgotten(t, log, name))
+		before := len(log.EntriesOf(t, unreachable, name))
 		forget(t, rlock.New(s, name, nil).Lock)
 		awaitForgotten(t, log, name, before+1)
 	}
@@ -59,7 +48,7 @@ func awaitForgotten(t *testing.T, log *kit.Journal, name string, n int) {
 	t.Helper()
 	kit.Await(t, "a line about "+name, func() bool {
 		runtime.GC()
-		return len(forgotten(t, log, name)) >= n
+		return len(log.EntriesOf(t, unreachable, name)) >= n
 	})
 }
 
@@ -104,7 +93,7 @@ func TestAHoldThatNobodyCanReleaseIsGivenBack(t *testing.T) {
 	}
 	for name := range takers {
 		awaitForgotten(t, log, name, 1)
-		e := forgotten(t, log, name)[0]
+		e := log.EntriesOf(t, unreachable, name)[0]
 		assert.Equal(t, "WARN", e["level"], name)
 		assert.Contains(t, name+" multilock redlock rlock", e["kind"])
 		assert.Equal(t, "request 42", e["note"], name)
@@ -128,7 +117,7 @@ func TestAHoldThatNobodyCanReleaseIsGivenBack(t *testing.T) {
 	})
 	collect(t, s, log)
 	for _, name := range []string{"rlock", "multilock, apart", "most of them"} {
-		assert.Len(t, forgotten(t, log, name), 1, "of several, the whole says so and no member")
+		assert.Len(t, log.EntriesOf(t, unreachable, name), 1, "of several, the whole says so and no member")
 	}
 }
 
@@ -142,7 +131,7 @@ func TestANestedHoldThatNobodyCanReleaseIsGivenBack(t *testing.T) {
 	ctx := outer.Context(t.Context())
 	forget(t, func(context.Context) (*holdfast.Hold, error) { return orders.Lock(ctx) })
 	awaitForgotten(t, log, "orders", 1)
-	assert.Contains(t, forgotten(t, log, "orders")[0]["taken_at"], "Options.Places")
+	assert.Contains(t, log.EntriesOf(t, unreachable, "orders")[0]["taken_at"], "Options.Places")
 	kit.Await(t, "the count of the outer hold alone", func() bool {
 		n, err := orders.HoldCount(ctx)
 		return err == nil && n == 1
@@ -227,7 +216,7 @@ func TestWhatIsForgottenIsKeptUnlessItIsToBeGivenBack(t *testing.T) {
 	forget(t, rlock.New(s, "orders", nil).Lock)
 	collect(t, kit.Open(t, srv.Addr(), &holdfast.Options{Reclaim: true, Logger: log.JsonLogger()}), log)
 	require.EqualValues(t, 1, srv.Int(t, "EXISTS", "orders"))
-	require.Empty(t, forgotten(t, log, "orders"))
+	require.Empty(t, log.EntriesOf(t, unreachable, "orders"))
 }
 
 // Close ends what nobody can reach, in silence: it ends all.
@@ -242,5 +231,5 @@ func TestCloseEndsWhatIsForgotten(t *testing.T) {
 		s = kit.Open(t, srv.Addr(), opts)
 	}
 	collect(t, s, log)
-	require.Empty(t, forgotten(t, log, "orders"))
+	require.Empty(t, log.EntriesOf(t, unreachable, "orders"))
 }

@@ -52,14 +52,6 @@ func (q *writerLine) waits(ctx context.Context) <-chan kit.Result {
 	return got
 }
 
-// granted requires that a call gets the lock within d.
-func (q *writerLine) granted(d time.Duration, got <-chan kit.Result, what string) *holdfast.Hold {
-	q.Helper()
-	taken := kit.Within(q, d, got, what)
-	require.NoError(q, taken.Err, what)
-	return taken.Hold
-}
-
 // settled lets looks pass that come with subscriptions.
 func settled() { kit.SleepUntil(time.Now().Add(400 * time.Millisecond)) }
 
@@ -79,7 +71,7 @@ func TestWritersAreServedInTheOrderOfAsking(t *testing.T) {
 	q.srv.ResetStats(t)
 	for i, got := range waiting {
 		require.NoError(t, hold.Release())
-		hold = q.granted(kit.LongestWait, got, strconv.Itoa(i))
+		hold = kit.Granted(q, kit.LongestWait, got, strconv.Itoa(i))
 		require.Equal(t, waiters[i].ID, hold.ID())
 		for _, later := range waiting[i+1:] {
 			require.Empty(t, later)
@@ -104,10 +96,10 @@ func TestTheLastReaderTellsTheFirstWriter(t *testing.T) {
 	settled()
 	require.Empty(t, first)
 	require.NoError(t, reading.Release())
-	hold := q.granted(kit.Told, first, "the first")
+	hold := kit.Granted(q, kit.Told, first, "the first")
 	require.Empty(t, second)
 	require.NoError(t, hold.Release())
-	require.NoError(t, q.granted(kit.Told, second, "the second").Release())
+	require.NoError(t, kit.Granted(q, kit.Told, second, "the second").Release())
 }
 
 // A writer who gives up leaves the line, and the next one is the first.
@@ -120,7 +112,7 @@ func TestAWriterThatGivesUpLeavesTheLine(t *testing.T) {
 	require.ErrorIs(t, kit.Within(t, time.Second, first, "the end").Err, context.Canceled)
 	kit.Await(t, "one place", func() bool { return q.length() == 1 })
 	require.NoError(t, hold.Release())
-	require.NoError(t, q.granted(kit.Told, second, "the second").Release())
+	require.NoError(t, kit.Granted(q, kit.Told, second, "the second").Release())
 	kit.Await(t, "no place", func() bool { return q.length() == 0 && q.srv.Int(t, "ZCARD", writersAlive) == 0 })
 }
 
@@ -150,7 +142,7 @@ func TestAWriterBehindWhatGoesWrong(t *testing.T) {
 			settled()
 			c.then(q)
 			require.NoError(t, hold.Release())
-			require.NoError(t, q.granted(c.within, got, name).Release())
+			require.NoError(t, kit.Granted(q, c.within, got, name).Release())
 		})
 	}
 }
@@ -175,10 +167,10 @@ func TestTheFirstWriterHearsThoseWhoDoNotKnowTheLine(t *testing.T) {
 			settled()
 			q.srv.Do(t, "DEL", kit.Orders)
 			q.srv.Do(t, "PUBLISH", wire.RWChannel(kit.Orders), "1")
-			hold := q.granted(kit.Told, first, "the first")
+			hold := kit.Granted(q, kit.Told, first, "the first")
 			require.Empty(t, second)
 			require.NoError(t, hold.Release())
-			require.NoError(t, q.granted(kit.Told, second, "the second").Release())
+			require.NoError(t, kit.Granted(q, kit.Told, second, "the second").Release())
 		})
 	}
 }
@@ -207,7 +199,7 @@ func TestAWriterTakesWhatIsFreedByForceOrEnds(t *testing.T) {
 			was, err := half.ForceUnlock(t.Context())
 			require.NoError(t, err)
 			require.True(t, was)
-			require.NoError(t, q.granted(kit.Told, first, "the first").Release())
+			require.NoError(t, kit.Granted(q, kit.Told, first, "the first").Release())
 		})
 	}
 	t.Run("a lease", func(t *testing.T) {
@@ -215,7 +207,7 @@ func TestAWriterTakesWhatIsFreedByForceOrEnds(t *testing.T) {
 		hold := kit.Lock(t, t.Context(), rwlock.New(q.s, kit.Orders, &rwlock.Options{FixedLease: 3 * time.Second}).Write())
 		require.NoError(t, hold.Detach())
 		first := q.waits(t.Context())
-		require.NoError(t, q.granted(4*time.Second, first, "the first").Release())
+		require.NoError(t, kit.Granted(q, 4*time.Second, first, "the first").Release())
 	})
 }
 
@@ -231,11 +223,11 @@ func TestWritersBehindAReaderWithAnExpiredHold(t *testing.T) {
 	})
 	settled()
 	require.NoError(t, inner.Release())
-	h := q.granted(kit.LongestWait, first, "the first")
+	h := kit.Granted(q, kit.LongestWait, first, "the first")
 	require.EqualValues(t, 1, q.srv.Int(t, "EXISTS", writersWaiting), "the server knows that one waits")
 	require.NoError(t, h.Release())
 	took := kit.Stopwatch()
-	h = q.granted(kit.LongestWait, second, "the second")
+	h = kit.Granted(q, kit.LongestWait, second, "the second")
 	require.Less(t, took(), kit.Told)
 	require.NoError(t, h.Release())
 }

@@ -129,7 +129,7 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 		if s.answer == none && s.holds == idle { // its ctx ends
 			w.then(emit, lineEvent{who: who, what: "gives up in flight"}, func(n *lineWorld) {
 				n.leaveStray(i)
-				n.unanswered(r, i)
+				n.unanswered(i)
 				n.giveUp(r, i, &n.s[i].request, true)
 				n.s[i].call = idle
 			})
@@ -189,16 +189,16 @@ func (w *lineWorld) asked(r lineRules, i int, emit lineEmit) {
 		if w.stray.n < w.bounds.strays {
 			w.faulty(emit, e, func(n *lineWorld) {
 				n.leaveStray(i)
-				n.unanswered(r, i)
+				n.unanswered(i)
 			})
 		}
 		e.then = "is lost"
-		w.faulty(emit, e, func(n *lineWorld) { n.unanswered(r, i) })
+		w.faulty(emit, e, func(n *lineWorld) { n.unanswered(i) })
 	case s.answer != granted || s.holds == idle:
 		e.answer, e.then = s.answer, "is told"
 		w.then(emit, e, func(n *lineWorld) { n.settle(r, i) })
 		e.then = "is not told"
-		w.faulty(emit, e, func(n *lineWorld) { n.unanswered(r, i) })
+		w.faulty(emit, e, func(n *lineWorld) { n.unanswered(i) })
 	}
 }
 

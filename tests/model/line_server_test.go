@@ -164,7 +164,7 @@ func (w *lineWorld) failOver(r lineRules) {
 	for i := range w.s {
 		s := &w.s[i]
 		if s.inbox, s.down = (list[note]{}), !s.dead; s.call == acquiring {
-			w.unanswered(r, i)
+			w.unanswered(i)
 		}
 	}
 	w.disturb()

@@ -79,7 +79,7 @@ func (w *lineWorld) settle(r lineRules, i int) {
 }
 
 // unanswered handles a call without a reply.
-func (w *lineWorld) unanswered(r lineRules, i int) {
+func (w *lineWorld) unanswered(i int) {
 	s := &w.s[i]
 	s.call, s.look, s.request.Copies = wanting, true, s.copies
 }

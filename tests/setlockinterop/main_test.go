@@ -1,7 +1,6 @@
 package setlockinterop
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -186,11 +185,11 @@ func (w *wait) after(t *testing.T, release func() error) time.Duration {
 func beHolder(args []string) {
 	addr, name := args[0], args[1]
 	lease, err := time.ParseDuration(args[2])
-	must(err)
+	kit.Must(err)
 	for _, l := range theirs {
 		if l.name == name {
 			p, err := l.open(addr)
-			must(err)
+			kit.Must(err)
 			sit(p.mutex(spec{name: "x", lease: lease}))
 		}
 	}
@@ -199,24 +198,16 @@ func beHolder(args []string) {
 // A renewer process does so with a lock of ours, which it renews.
 func beRenewer(args []string) {
 	lease, err := time.ParseDuration(args[1])
-	must(err)
+	kit.Must(err)
 	p, err := openOursFor(args[0], lease)
-	must(err)
+	kit.Must(err)
 	sit(p.mutex(spec{name: "x"}))
 }
 
 func sit(m mutex) {
-	must(m.wait())
+	kit.Must(m.wait())
 	worker.Say("held")
 	<-worker.Stopped()
-}
-
-// must ends a worker that cannot go on.
-func must(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
 }
 
 // startHolder has a process take the lock x, and returns what kills it.

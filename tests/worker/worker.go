@@ -7,6 +7,7 @@ package worker
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -82,6 +83,18 @@ func Start(t testing.TB, hear func(line string), role string, args ...string) *W
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+strings.Join(append([]string{role}, args...), "\n"))
 	return StartCommand(t, hear, role, cmd)
+}
+
+// Hear makes a hear for [Start] of what takes what a worker says as JSON.
+func Hear[T any](t testing.TB, take func(said T)) (hear func(line string)) {
+	return func(line string) {
+		var said T
+		if err := json.Unmarshal([]byte(line), &said); err != nil {
+			t.Errorf("%q: %v", line, err)
+			return
+		}
+		take(said)
+	}
 }
 
 // StartCommand starts any program as a worker, which messages about it call by that name.
