@@ -138,7 +138,7 @@ func (t *taking) tryTo(ctx context.Context) error {
 // send sends the call.
 func (t *taking) send(ctx context.Context, waiter string) error {
 	p, n, waits := t.semaphore, t.n, t.waits
-	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
+	reply, err := p.object.TimedOnce(ctx, func(w script.Window) *script.Call {
 		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
 		if waits {
 			p.line.publishing(c.Arg(waiter, waiterMillis))

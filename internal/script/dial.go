@@ -165,6 +165,21 @@ func (r *Runner) lives(ctx context.Context, key string) bool {
 	return !errors.Is(r.redial(ctx, key), rueidis.ErrClosing)
 }
 
+// Ready makes sure that there is a connection to the server of key, or returns a *[Failure]. It is for calls of which
+// no copy may be sent: if one is made for such a call, and fails before it is up, that looks like a lost reply.
+func (r *Runner) Ready(ctx context.Context, key string) error {
+	if r.nodes.gate(key).stands(r.changes.Load()) {
+		return nil
+	}
+	err := r.redial(ctx, key)
+	if err == nil {
+		return nil
+	}
+	failure := sortFailure(ctx, err)
+	failure.Class = Refused
+	return failure
+}
+
 // redial makes the client connect to the server of key, in one goroutine however many ask.
 // An answer of the server is a success, whatever it says.
 func (r *Runner) redial(ctx context.Context, key string) error {

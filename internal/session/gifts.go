@@ -51,7 +51,7 @@ func (o *Object) owe(g Gift, why error) bool {
 		for delay, last := wait.RetryRarely(0), false; !last; delay = wait.RetryRarely(delay) {
 			last = Pause(s.ctx, delay) != nil
 			ctx, cancel := s.Within(s.Now(), s.Bound())
-			err := o.giveOnce(ctx, g.Call(), g.Read)
+			err := o.giveOnce(ctx, g)
 			cancel()
 			switch {
 			case err == nil:
@@ -81,7 +81,7 @@ func (o *Object) give(g Gift) error {
 	var err, doubt error // the reply to a copy does not say what the first call has done
 	var tries Tries
 	for tries.Next(ctx) {
-		err = o.giveOnce(ctx, g.Call(), g.Read)
+		err = o.giveOnce(ctx, g)
 		unknown := script.InDoubt(err)
 		if unknown && doubt == nil && g.Doubted != nil {
 			g.Doubted()
@@ -99,12 +99,19 @@ func (o *Object) give(g Gift) error {
 	return cmp.Or(doubt, err)
 }
 
-func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {
+func (o *Object) giveOnce(ctx context.Context, g Gift) error {
+	runner := o.session.Runner()
+	if !g.Harmless {
+		if err := runner.Ready(ctx, o.key); err != nil {
+			return err
+		}
+	}
+	c := g.Call()
 	defer c.Free()
-	if err := o.session.Runner().Run(ctx, script.Return, c); err != nil {
+	if err := runner.Run(ctx, script.Return, c); err != nil {
 		return err
 	}
-	return read(c)
+	return g.Read(c)
 }
 
 // Return gives back something that nobody waits for any more, however long the server refuses it.

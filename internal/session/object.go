@@ -274,9 +274,14 @@ func (o *Object) UntilLate(ctx context.Context) (context.Context, context.Cancel
 	return until(ctx, time.Now().Add(lease.NotAfter(o.session.Lease())))
 }
 
-// Timed runs a timed call of the object, see [script.Runner.Timed].
-func (o *Object) Timed(ctx context.Context, call func(w script.Window) *script.Call) (reply script.Reply, err error) {
-	err = o.session.Runner().Timed(ctx, &reply, o.key, lease.NotAfter(o.session.Lease()), call)
+// TimedOnce runs a timed call of the object, see [script.Runner.Timed], of which no copy may be sent.
+func (o *Object) TimedOnce(
+	ctx context.Context, call func(w script.Window) *script.Call,
+) (reply script.Reply, err error) {
+	runner := o.session.Runner()
+	if err = runner.Ready(ctx, o.key); err == nil {
+		err = runner.Timed(ctx, &reply, o.key, lease.NotAfter(o.session.Lease()), call)
+	}
 	return reply, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -122,6 +123,25 @@ func TestAnAcquisitionCountsWhenReplicasHaveIt(t *testing.T) {
 			require.NoError(t, hold.Release())
 		})
 	}
+}
+
+// Several permits that one call has taken come back together.
+func TestPermitsThatTooFewReplicasHaveComeBack(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master).Pause()
+	p := semaphore.NewExpirable(kit.Open(t, master.Addr(), acksOptions(1, 50*time.Millisecond)), "exports", nil)
+	_, err := p.TrySetPermits(t.Context(), 3)
+	require.NoError(t, err)
+	_ = tooFew(t, func(ctx context.Context) (*holdfast.Hold, error) {
+		holds, err := p.TryAcquireN(ctx, 3)
+		require.Empty(t, holds)
+		return nil, err
+	})
+	kit.Await(t, "all permits", func() bool {
+		free, err := p.AvailablePermits(t.Context())
+		return err == nil && free == 3
+	})
 }
 
 // So many, most and all are counted of those that the server has.

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -133,6 +135,21 @@ func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
 		}
 		kit.Await(t, "the lock", func() bool { return len(k.Free(srv.Keyspace(t))) == 0 })
 	})
+}
+
+// If the server has nothing any more of what was to be lowered, the holds that were to be left are lost.
+func TestAnOwedReleaseThatFindsNothingEndsTheHold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, deny, allow := openWithRights(t, srv.Addr(), srv)
+	l := rlock.New(s, kit.Orders, &rlock.Options{FixedLease: time.Hour}) // nothing else looks
+	outer := kit.Lock(t, t.Context(), l)
+	inner := kit.Lock(t, outer.Context(t.Context()), l)
+	deny()
+	refused(t, inner.Release(), "NOPERM")
+	srv.Do(t, "DEL", kit.Orders)
+	allow()
+	kit.Await(t, "the loss", func() bool { return errors.Is(outer.Err(), holdfast.ErrLost) })
 }
 
 // MISCONF is the reply of a server that cannot write its snapshots.

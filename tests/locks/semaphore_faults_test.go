@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -37,6 +38,39 @@ func TestAWaitWhoseCtxHasEndedAsksForNoPermit(t *testing.T) {
 	require.ErrorIs(t, err, assert.AnError)
 	require.NoError(t, s.Close()) // which waits for what is under way
 	require.Equal(t, 1, attempt.Matched(), "the first one")
+}
+
+// Where connections are accepted and end before they are up, as behind a balancer without a server, or at a server that
+// has too many clients, no call was sent: nothing is in doubt, whatever a copy of it would do.
+func TestCountsSurviveConnectionsThatAreNotUp(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]proxy.Action{
+		"reset": proxy.ResetBefore, "full": proxy.Answer("-ERR max number of clients reached"), "silent": proxy.Stall,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, proxied := kit.StartProxied(t)
+			s := kit.Open(t, proxied.Addr(), nil)
+			p, l := kit.NewPool(t, s, 1), latch.New(s, "ready")
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.True(t, must2(l.TrySetCount(t.Context(), 1)))
+			hello := proxied.On(proxy.Command("HELLO"), action, proxy.EveryTime)
+			proxied.CutAll()
+			kit.Await(t, "the client to notice", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				return kit.ErrorOf(p.AvailablePermits(ctx)) != nil
+			})
+			got := goAcquire(t.Context(), p, 1)
+			require.ErrorIs(t, p.Release(t.Context(), 1), holdfast.ErrUnknown)
+			require.ErrorIs(t, l.CountDown(t.Context()), holdfast.ErrUnknown)
+			hello.Remove()
+			hello.Release()
+			require.NoError(t, kit.Within(t, 20*time.Second, got, "the permit"))
+			require.NoError(t, kit.Within(t, 20*time.Second, waitFor(t.Context(), l), "the latch"))
+			require.Equal(t, "0", srv.Str(t, "GET", "pool"))
+		})
+	}
 }
 
 func TestACancelledWaitEatsNoPermit(t *testing.T) {
