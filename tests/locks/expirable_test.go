@@ -294,6 +294,24 @@ func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
+// Nobody here trusts a permit of a semaphore that may yet be deleted.
+func TestASemaphoreThatMayBeDeletedTakesItsPermitsAlong(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, 0)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	deletes := proxied.On(kit.ScriptNamed("semaphore_delete"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	deleted := make(chan error, 1)
+	go func() { deleted <- kit.ErrorOf(e.Delete(ctx)) }()
+	deletes.Wait(t, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, deleted, "the end of the call"), holdfast.ErrUnknown)
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+}
+
 // However many leases end at once, all permits come back, and this keeps the server busy for no longer than it
 // should. Its processor's time counts: on a busy machine it also waits for one.
 func TestManyPermitsComeBack(t *testing.T) {

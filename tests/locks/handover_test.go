@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -331,6 +332,39 @@ func TestWhatTheOwnerReentersIsNotHandedOver(t *testing.T) {
 	r.requireCount(ctx, 1, "the re-entry")
 	require.Empty(t, next)
 	require.NoError(t, r.handOver(hold, next).Release())
+	r.empty()
+}
+
+// Nor is it while another call of the owner is between two attempts: it would re-enter what somebody else has by then.
+func TestWhatTheOwnerAsksForAgainIsNotHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	kit.LoadScripts(t, srv)
+	r := &relay{T: t, srv: srv, o: &lookout{}}
+	failed, goOn := make(chan struct{}), make(chan struct{})
+	between := sync.OnceFunc(func() { close(failed); <-goOn })
+	observer := r.o.observer()
+	note := observer.Attempt
+	observer.Attempt = func(of holdfast.Subject, a holdfast.Attempt) {
+		if note(of, a); in(a.Err) == "badly" {
+			between()
+		}
+	}
+	r.s = kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: observer})
+	r.l = rlock.New(r.s, "orders", nil)
+	ctx := holdfast.NewOwner(t.Context())
+	h := kit.Lock(t, ctx, r.l)
+	next := r.settled(t.Context())
+	p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer(kit.LoadingReply), proxy.First)
+	again := kit.GoLock(ctx, r.l.Lock)
+	kit.Within(t, kit.LongestWait, failed, "a re-entry that fails")
+	heir := r.release(h, next)
+	busy := r.o.sum("attempt busy")
+	close(goOn)
+	kit.Await(t, "its next attempt", func() bool { return r.o.sum("attempt busy") > busy || len(again) > 0 })
+	require.Empty(t, again, "somebody else has it")
+	require.NoError(t, r.release(heir, again).Release())
 	r.empty()
 }
 

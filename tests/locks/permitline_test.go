@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -175,6 +177,43 @@ func TestAPlaceAmongThoseWhoWaitForPermitsIsGivenUp(t *testing.T) {
 		require.NoError(q, all[1]())
 		q.gone()
 	})
+}
+
+// So is a place that a call takes when its caller has given up already: by an attempt whose reply comes later, or that
+// is executed later.
+func TestAPlaceThatIsTakenTooLateIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]proxy.Action{"the reply": proxy.HoldReply, "the call": proxy.Stall} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			kit.LoadScripts(t, srv)
+			p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 0)
+			line := wire.Line(p.Name())
+			waits := func(n int) { kit.Await(t, "the line", func() bool { return srv.Int(t, "LLEN", line) == int64(n) }) }
+			ctx, cancel := context.WithCancel(t.Context())
+			first := goAcquire(ctx, p, 1)
+			waits(1)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, kit.LongestWait, first, "the first call"), context.Canceled)
+			waits(0) // and the next call stands at once
+
+			acquired := proxied.On(kit.ScriptNamed("semaphore_acquire"), late, proxy.First)
+			left := proxied.On(kit.ScriptNamed("semaphore_leave"), proxy.Pass, proxy.EveryTime)
+			ctx, cancel = context.WithCancel(t.Context())
+			second := goAcquire(ctx, p, 1)
+			acquired.Wait(t, 1)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, kit.LongestWait, second, "the second call"), context.Canceled)
+			if late == proxy.Stall {
+				left.Wait(t, 1) // when the client has given the silent connection up
+			}
+			acquired.Release()
+			acquired.WaitAnswered(t, 1)
+			waits(0)
+		})
+	}
 }
 
 // A call that gives up leaves the place of its session to the next call that wants as many.
