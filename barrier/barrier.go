@@ -202,7 +202,7 @@ func (b *Barrier) read(c *script.Call) (s state, left time.Duration, err error) 
 	case len(n) == 1:
 		return s, 0, holdfast.ErrLost // or there are none, as one knows that does not look for itself
 	case len(n) == 2:
-		return s, 0, fmt.Errorf("parties are %d, but the barrier has %d places", b.parties, n[1])
+		return s, 0, fmt.Errorf("parties are %d, must be %d, with which the barrier was made", b.parties, n[1])
 	case len(n) != 5:
 		return s, 0, c.Unexpected()
 	}

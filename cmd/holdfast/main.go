@@ -35,15 +35,15 @@ func run() int {
 	}
 	redis := &cli.Redis{}
 	redis.Flags(root.PersistentFlags())
+	prints := func(cmd *cobra.Command, _ []string) error { return cli.Print(false, nil, cmd.Long+"\n") }
 	root.AddCommand(counts.Commands(redis)...)
 	root.AddCommand(inspect.Commands(redis)...)
 	root.AddCommand(runcommand.Commands(redis)...)
 	root.AddCommand(
 		demo.Command(), bench.Command(redis), doctor.Command(redis), trial.Command(redis),
-		&cobra.Command{Use: "exit-codes", Short: "What the exit status says"},
+		&cobra.Command{Use: "exit-codes", Short: "What the exit status says", Args: cobra.NoArgs, RunE: prints},
 		&cobra.Command{
-			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-			Run: func(*cobra.Command, []string) { fmt.Printf("%s version %s\n", root.Name(), root.Version) },
+			Use: "version", Short: "Print the version", Long: "holdfast version " + version(), Args: cobra.NoArgs, RunE: prints,
 		},
 	)
 	cli.Topics(root)

@@ -51,6 +51,22 @@ func TestLatchDownIsInterruptedByASignal(t *testing.T) {
 	require.Regexp(t, `after \d+ of 100000000 times: `, r.stderr.String())
 }
 
+// A doctor that a signal interrupts ends by that signal.
+func TestDoctorInterruptedBySignals(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		p := proxy.Start(t, srv.Addr())
+		scans := p.On(proxy.Command("SCAN"), proxy.DropReplySilently, proxy.EveryTime)
+		r := &running{cmd: command(t, nil, nil, "doctor", "--timeout", "60", "--redis", "redis://"+p.Addr())}
+		r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+		require.NoError(t, r.cmd.Start())
+		kit.Await(t, "it looks at the keys", func() bool { return scans.Count() > 0 })
+		require.NoError(t, r.cmd.Process.Signal(sig))
+		require.Equal(t, 128+int(sig), r.end(t), "%s", &r.stderr)
+	}
+}
+
 // A demo that a signal interrupts ends by that signal.
 func TestDemoInterruptedBySignals(t *testing.T) {
 	t.Parallel()

@@ -199,6 +199,22 @@ func TestLatchAndSemaphoreComplete(t *testing.T) {
 	}
 }
 
+// A server that is silent from the start is waited for no longer than asked.
+func TestASilentServerIsNotWaitedForLonger(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Pause()
+	defer srv.Resume()
+	for line, unasked := range map[string]time.Duration{
+		"latch count gate --timeout 0.5": 2 * time.Second, "semaphore add pool 1 --timeout 0.5": 2 * time.Second,
+		"wait orders -w 0.5": 5 * time.Second,
+	} {
+		began := time.Now()
+		no(t, srv, 69, strings.Fields(line)...)
+		require.Less(t, time.Since(began), unasked, line)
+	}
+}
+
 // If the call took effect and then something fails, the output must not look as if it had not taken effect.
 func TestLatchAndSemaphoreDoneButNotTold(t *testing.T) {
 	t.Parallel()

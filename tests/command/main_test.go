@@ -152,6 +152,14 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, `^holdfast version \S+\n$`, ok(t, nil, "version"))
 	require.Equal(t, ok(t, nil, "--version"), ok(t, nil, "version"))
+	for name, open := range unwritable {
+		for _, word := range []string{"version", "exit-codes"} {
+			cmd := command(t, nil, nil, word)
+			cmd.Stdout = open(t)
+			require.Error(t, cmd.Run(), name)
+			require.Equal(t, name == "full disk", cmd.ProcessState.ExitCode() == 1, "%s, %s", word, name)
+		}
+	}
 }
 
 func TestUsage(t *testing.T) {
@@ -159,7 +167,7 @@ func TestUsage(t *testing.T) {
 	for name, args := range map[string][]string{
 		"no such command": {"frobnicate"}, "no such flag": {"demo", "--frobnicate"}, "no such scene": {"demo", "opera"},
 		"no such topic": {"help", "frobnicate"}, "none below": {"help", "latch", "frobnicate"},
-		"no such shell": {"completion", "frobnicate"},
+		"no such shell": {"completion", "frobnicate"}, "none": {"exit-codes", "frobnicate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -104,6 +104,21 @@ func TestTLSOfServersThatOthersName(t *testing.T) {
 	})
 }
 
+// Sentinels may have users and passwords of their own.
+func TestSentinelsWithAPasswordOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, "set", redistest.Start(t).Addr())
+	sentinel.Grant(t, "watcher", "+@all", "&*")
+	sentinel.Do(t, "ACL", "SETUSER", "default", ">other", "-@all")
+	url := "redis://" + sentinel.Addr() + "?master_set=set"
+	unreached(t, nil, "HOLDFAST_SENTINEL_PASSWORD", "--redis", url)
+	env := []string{"HOLDFAST_SENTINEL_USER=watcher", "HOLDFAST_SENTINEL_PASSWORD=" + redistest.Password}
+	for _, args := range [][]string{{"run", "x", "--", "true"}, {"latch", "set", "y", "1"}, {"ls"}} {
+		r := run(t, nil, env, append([]string{"--redis", url}, args...)...)
+		require.Equal(t, 0, r.code, "%v: %s", args, r.stderr)
+	}
+}
+
 // secured is an address where TLS is spoken for a server that speaks it or not, with the file of its certificate, which
 // is for the names, or for 127.0.0.1 without any.
 func secured(t *testing.T, server string, speaks bool, names ...string) (addr, cert string) {

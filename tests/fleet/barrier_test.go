@@ -661,11 +661,11 @@ func TestMistakesOfBarriers(t *testing.T) {
 
 	p := join(t, s, 3, nil)
 	_, err = barrier.New(s, stages, 4, nil).Join(t.Context())
-	require.EqualError(t, err, `barrier "stages": join: parties are 4, but the barrier has 3 places`)
+	require.EqualError(t, err, `barrier "stages": join: parties are 4, must be 3, with which the barrier was made`)
 	require.EqualValues(t, 1, srv.Int(t, "ZCARD", "{"+stages+"}:timeout"), "it has given its place back")
 	srv.Do(t, "SET", stages, "5") // by hand, while it waits
 	_, err = p.Await(t.Context())
-	require.EqualError(t, err, `barrier "stages": await: parties are 3, but the barrier has 6 places`)
+	require.EqualError(t, err, `barrier "stages": await: parties are 3, must be 6, with which the barrier was made`)
 
 	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "lock", nil)).Err())
 	_, err = barrier.New(s, "lock", 2, nil).Join(t.Context())

@@ -35,6 +35,7 @@ type Redis struct {
 	url, cacert, cert, key, sni string
 	insecure                    bool
 	patience                    time.Duration
+	Silence                     time.Duration // for how long a server may be silent at first; 0, or above 5 s: for 5 s
 }
 
 // Flags adds the flags that say so.
@@ -94,6 +95,10 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 	}
 	opt.Username = cmp.Or(os.Getenv(EnvUser), opt.Username)
 	opt.Password = cmp.Or(os.Getenv(EnvPassword), opt.Password)
+	opt.Sentinel.Username = os.Getenv("HOLDFAST_SENTINEL_USER")
+	opt.Sentinel.Password = os.Getenv("HOLDFAST_SENTINEL_PASSWORD")
+	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, min(r.Silence, rueidis.DefaultDialTimeout))
+	opt.Sentinel.Dialer.Timeout = opt.Dialer.Timeout
 	opt.ClientName, opt.ClusterOption.ShardsRefreshInterval = "holdfast", 10*time.Second
 	opt.PipelineMultiplex, opt.AlwaysPipelining, opt.DisableCache = -1, true, true // one connection, as a session has it
 	return opt, r.secure(&opt)
@@ -163,7 +168,6 @@ func (r *Redis) NewClient(opt rueidis.ClientOption) (rueidis.Client, error) {
 		client, err := rueidis.NewClient(opt)
 		if err != nil && client != nil {
 			client.Close()
-			client = nil
 		}
 		return client, err
 	})

@@ -79,6 +79,7 @@ func (g *group) add(use, short string, least int, run func(*call) error) *cobra.
 
 // do runs the call in a session of its own.
 func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
+	c.redis.Silence = c.timeout
 	if c.Session, err = c.redis.Open(&holdfast.Options{Anonymous: true}); err != nil {
 		return err
 	}

@@ -5,9 +5,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
 	"time"
@@ -117,21 +114,21 @@ func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error
 		return cmp.Or(out.Err, cli.Silent(cli.ExitUnavailable))
 	}
 	defer d.client.Close()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	found := d.reach(ctx)
 	out.single = len(d.nodes) == 1
 	out.say(found...)
 	if len(d.masters()) == 0 {
-		return cmp.Or(out.Err, cli.Silent(cli.ExitUnavailable))
+		return cmp.Or(out.Err, redis.Failure(ctx, cli.Silent(cli.ExitUnavailable)))
 	}
 	for _, c := range checks {
 		if c.keys && q.scan == 0 {
 			continue
 		}
 		out.say(d.ask(ctx, c)...)
-		if ctx.Err() != nil {
-			return cli.Exit(cli.ExitSignal+2, errors.New("doctor: interrupted"))
+		if stopped := cli.Stopped(ctx); stopped != nil {
+			return stopped
 		}
 	}
 	out.sum()

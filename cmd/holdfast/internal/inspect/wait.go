@@ -49,6 +49,7 @@ func (w *waiting) run(ctx context.Context, name string) error {
 	if w.code < 0 || w.code > 255 {
 		return cli.Usagef("--conflict-exit-code is %d, must be from 0 to 255", w.code)
 	}
+	w.redis.Silence = max(time.Duration(w.timeout), 0)
 	began := time.Now()
 	return onServer(ctx, w.redis, nil, func(client rueidis.Client) error {
 		ctx, release := cli.UntilSignal(ctx)
