@@ -29,8 +29,8 @@ const dialLimit = 2 * time.Second
 const ringScale = 10
 
 // leastPool is how many connections besides those for calls a session may need at one server: one for messages and the
-// next one that replaces it, one that waits for replicas, and one on which Close gives thousands of holds back. Who
-// finds none would wait, as long as the session lasts.
+// next one that replaces it, one that waits for replicas, and one on which Close gives thousands of holds back. A call
+// that finds none would wait for as long as the session lasts.
 const leastPool = 4
 
 // buffer is how many bytes at most a connection writes or reads at once. The client's default of half a mebibyte would

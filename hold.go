@@ -169,5 +169,3 @@ func (h *Hold) Release() error {
 func newLostError(name string, held time.Duration, why error) error {
 	return &LostError{Name: name, Held: held, Err: why}
 }
-
-func quote(name string) string { return session.Quote(name) }

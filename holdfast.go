@@ -116,7 +116,7 @@ type LostError struct {
 
 // Error says how long the hold was held, and why it is lost as far as that is known.
 func (e *LostError) Error() string {
-	text := "holdfast: lost " + quote(e.Name) + " after " + e.Held.Round(time.Millisecond).String()
+	text := "holdfast: lost " + session.Quote(e.Name) + " after " + e.Held.Round(time.Millisecond).String()
 	if e.Err != nil {
 		return text + ": " + e.Err.Error()
 	}

@@ -91,9 +91,10 @@ func New(s *holdfast.Session, name string, parties int, opts *Options) *Barrier 
 func (b *Barrier) Name() string { return b.object.Name }
 
 // Join takes one of the places. It waits while all are taken, until ctx ends, and waits out an outage of the server.
-// After an error the place is given back. It fails if the barrier was made for another number of parties: see
-// [Barrier.Delete]. A party that joins later takes part in the generation that is waited for. With [Options].Breaks,
-// where all places had been taken before, it takes the place of one that is gone, and thereby breaks that generation.
+// After an error the place is given back. It fails if the barrier was made for another number of parties, within some
+// 10 s if all places are taken: see [Barrier.Delete]. A party that joins later takes part in the generation that is
+// waited for. With [Options].Breaks, where all places had been taken before, it takes the place of one that is gone,
+// and thereby breaks that generation.
 //
 // It costs three calls to the server. If the reply to one was lost, it may take a third of the lease longer.
 func (b *Barrier) Join(ctx context.Context) (*Party, error) {
@@ -137,6 +138,9 @@ func (b *Barrier) take(ctx context.Context) (*holdfast.Hold, error) {
 		}
 		switch {
 		case errors.Is(err, holdfast.ErrBusy):
+			if n, err := b.places.Permits(ctx); err == nil && n > 0 && n != b.parties {
+				return nil, b.unlike(int64(n))
+			}
 			delay = 0
 			continue
 		case !session.Passes(err):
@@ -202,11 +206,16 @@ func (b *Barrier) read(c *script.Call) (s state, left time.Duration, err error) 
 	case len(n) == 1:
 		return s, 0, holdfast.ErrLost // or there are none, as one knows that does not look for itself
 	case len(n) == 2:
-		return s, 0, fmt.Errorf("parties are %d, must be %d, with which the barrier was made", b.parties, n[1])
+		return s, 0, b.unlike(n[1])
 	case len(n) != 5:
 		return s, 0, c.Unexpected()
 	}
 	return state{n[0], n[1], n[2] == 1, n[4]}, time.Duration(n[3]) * time.Millisecond, nil
+}
+
+// unlike is the error of a call for another number of parties than there are places.
+func (b *Barrier) unlike(places int64) error {
+	return fmt.Errorf("parties are %d, must be %d, with which the barrier was made", b.parties, places)
 }
 
 // A Party is one of those who wait for each other. It is the hold of its place, and lasts until it is released or lost,

@@ -20,7 +20,7 @@
 -- ARGV[8]  channel    where parties wait; in a cluster, of the barrier's slot
 --
 -- REPLY    {0}                       its lease is over, or it is no party; or there are none
--- REPLY    {0, places}               there are so many places instead, more than parties, or it joins
+-- REPLY    {0, places}               it has that many places instead: more than parties, or it joins
 -- REPLY    {gen, tripped, full, ms, mark}  as above; no lease ends within ms; mark is the last generation at which the
 --                                          party has arrived, 0: none. A generation that is neither gen nor the one
 --                                          that tripped last was broken

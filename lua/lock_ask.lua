@@ -7,7 +7,7 @@
 -- ARGV[1]  publish  PUBLISH or SPUBLISH
 -- ARGV[2]  channel  where holders listen; of the lock's slot
 --
--- REPLY    n        so many hold it, and were asked
+-- REPLY    n        how many hold it, and were asked
 --
 -- USES     check_token
 

@@ -4,7 +4,7 @@
 --
 -- ARGV[1]  holder  wire owner or token
 --
--- REPLY    age     so many us ago
+-- REPLY    age     in us
 -- REPLY    -1      nobody has, in the last minute
 
 local asked = redis.call('HGET', KEYS[1], ARGV[1])

@@ -30,7 +30,7 @@ if mistake then return mistake end
 
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
-local mode, count, writing = nil, nil, nil
+local mode, count, writing
 if not free then
   local fields = redis.call('HMGET', lock, 'mode', owner, owner .. ':write')
   mode, count, writing = fields[1], tonumber(fields[2]), fields[3]

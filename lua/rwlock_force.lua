@@ -27,9 +27,8 @@ local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[5])
 
 local mode = redis.call('HGET', lock, 'mode')
 if not mode and redis.call('HLEN', lock) > 0 then return wrong_lock() end
-local held = mode == half
 local time = now()
-if not held then return {0, time} end
+if mode ~= half then return {0, time} end
 if time > not_after then return {-2, time} end
 
 redis.call(ARGV[2], ARGV[3], half == 'read' and '0' or '1')

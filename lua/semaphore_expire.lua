@@ -4,7 +4,7 @@
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over}; only of permits with leases
 --
--- ARGV[1]  when       "after" so many ms, "at" that moment, or "never"
+-- ARGV[1]  when       "after" that many ms, "at" that moment, or "never"
 -- ARGV[2]  ms         a whole number, 0 < ms < 2^53, server ms for a moment, which may have passed; "": never
 -- ARGV[3]  not_after  server ms; executed later, the call refuses itself
 --

@@ -66,7 +66,7 @@ func (n *names) keys() [3]string {
 
 func (n *names) token() string { return n.text[n.alive:] }
 
-// Mark is where those listen besides who listen on the lock's channel and want no turn.
+// Mark is where sessions that listen on the lock's channel, but want no turn, listen as well.
 func (p *protocol) Mark() string { return wire.LineChannel(p.lock().Key()) + wire.Redisson }
 
 func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
@@ -125,7 +125,7 @@ func (p *protocol) On(s *session.Session) *core.Lock {
 }
 
 func (p *protocol) Trim(t kind.Trim) *script.Call {
-	return t.Call(kind.TrimScript, p.lock().Key(), t.Owner)
+	return t.Call(kind.TrimScript, p.lock().Key(), t.Owner).Spare(p.keys()[0]).Arg(p.lock().Publish())
 }
 
 func (p *protocol) Holders(string) *script.Call {

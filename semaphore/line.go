@@ -35,7 +35,7 @@ func lineOf(o *session.Object, kind string) line {
 // Channel is where the session is told that it may look.
 func (l *line) Channel() string { return l.told }
 
-// Mark is where a session listens besides that listens on the semaphore's channel, too.
+// Mark is where a session that listens on the semaphore's channel, too, listens as well.
 func (l *line) Mark() string { return l.mark }
 
 // Kind is that of the calls.

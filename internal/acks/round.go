@@ -162,7 +162,7 @@ func write(b rueidis.Builder, key string) rueidis.Completed {
 	return b.Set().Key(key).Value("").PxMilliseconds(1).Build()
 }
 
-// read reads the replies to the commands: so many replicas have all that the looks have found. It does not matter
+// read reads the replies to the commands: got replicas have all that the looks have found. It does not matter
 // which of the writes were done, as they stand behind all looks.
 func (r *round) read(results []rueidis.RedisResult) (got int, err error) {
 	next := func(l *look) (result rueidis.RedisResult) {

@@ -155,7 +155,7 @@ func (c *Checks[G]) ask(all []G, size int) (left []G, apart bool) {
 	return left, apart
 }
 
-// looks makes the calls, each for up to so many grants.
+// looks makes the calls, each for up to size grants.
 func (c *Checks[G]) looks(all []G, size int) (looks []*look[G]) {
 	open := make(map[lease.Group]*look[G])
 	for _, g := range all {

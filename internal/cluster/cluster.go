@@ -146,16 +146,11 @@ type Node struct {
 }
 
 // Slots returns who has which slots, as one node sees it. Slots without a master are in no range.
-func Slots(ctx context.Context, client rueidis.Client, start func(func())) (Map, error) {
+func Slots(ctx context.Context, client rueidis.Client, start func(func())) (ranges Map, err error) {
 	answer, by, err := ask(ctx, client, start, nil, "CLUSTER", "SLOTS")
 	if err != nil {
 		return nil, err
 	}
-	return readAll(answer, by)
-}
-
-// readAll reads the reply of CLUSTER SLOTS.
-func readAll(answer rueidis.RedisMessage, by string) (ranges Map, err error) {
 	entries, err := answer.ToAny()
 	if err != nil {
 		return nil, err

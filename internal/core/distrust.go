@@ -38,15 +38,7 @@ func (h *Single) Distrust(until time.Duration) (before owner.Belief) {
 // TrustAgain ends that: a call sent at sent makes the hold trusted until then, unless an earlier update may still be
 // executed after it; of other calls only those count that are sent from the moment unsure on.
 func (h *Single) TrustAgain(before owner.Belief, unsure, sent, until time.Duration) {
-	h.grant.claim.Lock()
-	trusted := h.Hold.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
-	if trusted && !h.lock.keeper.dog.Rests(h.grant) { // as in prolong
-		h.setFailure(nil)
-	}
-	h.grant.claim.Unlock()
-	if !trusted {
-		h.expire()
-	}
+	h.believe(func(now time.Duration) bool { return h.Hold.TrustAgain(before, now, unsure, sent, until) })
 }
 
 // Updated is TrustAgain after a call sent at sent has given the hold a lease of d, or may have.

@@ -175,13 +175,17 @@ func (h *Single) Limit(until time.Time) {
 // prolong makes the hold trusted until then, because of a call sent at sent. It is lost if trust has
 // ended meanwhile: no reply revives a hold (G1).
 func (h *Single) prolong(sent, until time.Duration) {
-	c := h.grant.claim
-	c.Lock()
-	trusted := h.Believe(h.lock.Session().Now(), sent, until)
+	h.believe(func(now time.Duration) bool { return h.Believe(now, sent, until) })
+}
+
+// believe follows a rule about trust, which reports whether the hold was trusted at all.
+func (h *Single) believe(rule func(now time.Duration) (trusted bool)) {
+	h.grant.claim.Lock()
+	trusted := rule(h.lock.Session().Now())
 	if trusted && !h.lock.keeper.dog.Rests(h.grant) { // else it still says why nobody renews it
 		h.setFailure(nil)
 	}
-	c.Unlock()
+	h.grant.claim.Unlock()
 	if !trusted {
 		h.expire()
 	}

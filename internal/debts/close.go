@@ -16,7 +16,7 @@ type Giving struct {
 }
 
 // GiveBack runs the calls of a session that is being closed, again and again until their outcomes are known or ctx
-// ends. So many permits without an end may be taken once more by calls that are under way.
+// ends. endless is how many permits without an end may be taken once more by calls that are under way.
 func GiveBack(ctx context.Context, s *session.Session, calls []Giving, endless int) (err error) {
 	if endless > 0 {
 		err = fmt.Errorf("close: %d permits without an end may still be taken by calls that are under way", endless)

@@ -43,10 +43,10 @@ func (c *Closed[H, G]) Leave(g G) {
 // Left are the grants that have been left since the last call, each with those that are to be given back with it.
 func (c *Closed[H, G]) Left(with func(g G) []G) (left []G) {
 	c.mu.Lock()
-	ended := c.left
+	grants := c.left
 	c.left = nil
 	c.mu.Unlock()
-	for _, g := range ended {
+	for _, g := range grants {
 		left = append(left, g)
 		for _, other := range with(g) {
 			if other != g {

@@ -90,8 +90,8 @@ func (d *Debts[L]) Owes(wire string) bool {
 	return false
 }
 
-// Take removes all debts and returns them. So many of them may be made once more by calls that are
-// under way, and never end by themselves.
+// Take removes all debts and returns them. endless is how many of them may be made once more by calls that are under
+// way, and never end by themselves.
 func (d *Debts[L]) Take() (all []*Debt[L], endless int) {
 	now := d.session.Now()
 	d.mu.Lock()

@@ -34,7 +34,7 @@ type History struct {
 	failed []*Failure
 }
 
-// Take takes in what a process told at that time.
+// Take records what a process told at that time.
 func (h *History) Take(e Event, at time.Time) {
 	b := e.Belief
 	if b != nil {

@@ -115,7 +115,7 @@ type Queue interface {
 // An Apart is the additional interface of a package whose calls do not wait in their session's line.
 type Apart interface {
 	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which the
-	// call has asked last; other libraries may release the lock to it, which do not know how the session is told.
+	// call has asked last; other libraries, which do not know how the session is told, may release the lock to it.
 	Wait(p *wait.Place, owner string, others bool)
 }
 
@@ -137,7 +137,7 @@ type Want struct {
 // Remaining says which holds of a wire owner a release leaves.
 type Remaining = owner.Remaining
 
-// Settings are the settings with which a lock package makes a [Lock].
+// Settings are the settings with which a lock package makes a lock.
 type Settings struct {
 	FixedLease   time.Duration
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing

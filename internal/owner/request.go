@@ -92,7 +92,7 @@ func (r *Request) Busy(sent time.Duration) {
 	}
 }
 
-// Waits records that an attempt that was sent then, after so many signs of another server, has found the request
+// Waits records that an attempt that was sent then, after that many signs of another server, has found the request
 // waiting in a line on the server. So a release has not handed the lock to it before; from then on, one may.
 func (r *Request) Waits(sent time.Duration, signs int64) {
 	r.Busy(sent)

@@ -118,9 +118,6 @@ func (r *Runner) again(ctx context.Context, g *gate, c *Call, err error) error {
 }
 
 func forgotten(err error) bool {
-	if err == nil {
-		return false
-	}
 	answer, ok := rueidis.IsRedisErr(err)
 	return ok && answer.IsNoScript()
 }

@@ -112,7 +112,7 @@ func (o *Object) Mistake(operation string) error {
 // Key is the mapped name, under which the server knows the object.
 func (o *Object) Key() string { return o.key }
 
-// Line is the name that the session's callers wait for who want the object.
+// Line is the name for which callers of the session wait if they want the object.
 func (o *Object) Line() wait.Name { return wait.Name{Channel: o.Channel, Key: o.key} }
 
 // Publish is the command by which changes reach those who wait.

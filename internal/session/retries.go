@@ -80,7 +80,7 @@ func (r *Retries) Learn(err error) {
 // Explain is a failure of the call under ctx as the user gets it: one that says nothing of an earlier attempt, whose
 // outcome is not known or which failed, must not hide it.
 func (r *Retries) Explain(ctx context.Context, err error) error {
-	_, failed := err.(*script.Failure) //nolint:errorlint // as in explain
+	_, failed := err.(*script.Failure) //nolint:errorlint // as in Explain
 	err = Explain(ctx, err)
 	switch f := r.failures(); {
 	case !failed:
@@ -187,7 +187,7 @@ func (r *Retries) outwaited(ctx context.Context, end time.Time, err error) error
 	if err == nil || ctx.Err() != nil || time.Now().Before(end) { // timers may be late
 		return err
 	}
-	f, ok := err.(*script.Failure) //nolint:errorlint // as in explain
+	f, ok := err.(*script.Failure) //nolint:errorlint // as in Explain
 	switch {
 	case !ok || !errors.Is(f, errWaited) && !errors.Is(f, context.DeadlineExceeded):
 		return err

@@ -63,8 +63,7 @@ type ending struct {
 }
 
 var (
-	releasedEnd = &ending{err: session.ErrNotHeld}
-	detachedEnd = &ending{err: session.ErrNotHeld}
+	releasedEnd = &ending{err: session.ErrNotHeld} // or detached
 	closedEnd   = &ending{err: session.ErrClosed}
 )
 

@@ -99,10 +99,10 @@ func (g *group) Detach() error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	if !g.finish(detachedEnd, 0) {
+	if !g.finish(releasedEnd, 0) {
 		return g.Err()
 	}
-	defer func() { g.tellEnd(detachedEnd, time.Since(g.began)) }()
+	defer func() { g.tellEnd(releasedEnd, time.Since(g.began)) }()
 	return g.each(nil, func(m *member) error { return m.hold.Detach() })
 }
 

@@ -34,7 +34,7 @@ func IsLock(flat []string) (held bool) {
 // A Queue is the queue of a fair lock, on the node that has its keys.
 type Queue struct {
 	Client rueidis.Client   // of the whole deployment
-	Node   rueidis.Client   //
+	Node   rueidis.Client   // that has the keys
 	Heard  []rueidis.Client // the nodes on which somebody may listen to plain messages
 	Now    time.Time        // by the node's clock
 	Name   string

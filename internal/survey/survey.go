@@ -22,7 +22,7 @@ const (
 	KindRLock   = "rlock"           // sessions stand in its line
 	KindFair    = "fairlock"        // somebody waits
 	KindFenced  = "fenced"          // an rlock that gives tokens
-	KindRW      = "rwlock"          //
+	KindRW      = "rwlock"          // held for reading or for writing, or waited for
 	KindSet     = "setlock"         // a string that looks like one of this toolkit
 	KindString  = "setlock|other"   // any other string with a time to live
 	KindNumber  = "semaphore|latch" // of either kind of semaphore, or a counter of another program

@@ -7,7 +7,7 @@ import "time"
 type Standing interface {
 	// Channel is where the session gets its messages, instead of on the name's own channel.
 	Channel() string
-	// Mark is where those sessions listen besides that listen on the name's channel all the same; "" is nowhere.
+	// Mark is where sessions that listen on the name's channel all the same listen as well; "" is nowhere.
 	Mark() string
 	// Kind is the same for calls that may take each other's place in the line.
 	Kind() string

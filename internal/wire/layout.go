@@ -34,7 +34,7 @@ const (
 type Key struct {
 	Kind string                   // the package that makes it; "" for all
 	Type string                   // as TYPE answers; "" for different ones
-	Role Role                     //
+	Role Role                     // what it is for
 	Of   func(name string) string // where there are several, with * for what tells them apart
 }
 

@@ -94,8 +94,8 @@ func LineNames(name, session string) (text string, channel, alive int) {
 // SessionSuffix is the length of a colon and a session.
 const SessionSuffix = len(":00000000-0000-8000-8000-000000000000")
 
-// Redisson follows [LineChannel] instead of a session where those listen who stand in the line and listen on Redisson's
-// channel as well.
+// Redisson follows [LineChannel] in place of a session. There those in the line listen who also listen on Redisson's
+// channel.
 const Redisson = "redisson"
 
 // FairChannel is, with an owner appended, where that owner's waiter hears that it may take a fair lock.

@@ -642,6 +642,17 @@ func TestJoinWaitsOutAnOutage(t *testing.T) {
 	require.NoError(t, kit.Within(t, kit.LongestWait, joined, "a place"))
 }
 
+// A call for another number of parties fails also while all places are taken: it does not wait for one without end.
+func TestJoinForAnotherNumberWhileAllPlacesAreTaken(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	join(t, s, 1, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := barrier.New(s, stages, 2, nil).Join(ctx)
+	require.EqualError(t, err, `barrier "stages": join: parties are 2, must be 1, with which the barrier was made`)
+}
+
 func TestMistakesOfBarriers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

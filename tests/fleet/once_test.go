@@ -277,6 +277,35 @@ func TestEveryRunsAJobOncePerInterval(t *testing.T) {
 	}
 }
 
+// A job that nobody runs is due an interval after its last run began, also for a process that has last looked while
+// that run had the lock for a whole lease.
+func TestAShortJobIsRunOnTimeByTwoProcesses(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const runs, interval = 8, time.Second
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	began := make(chan time.Time, 2*runs)
+	var loops sync.WaitGroup
+	for range 2 {
+		s := kit.Open(t, srv.Addr(), nil)
+		loops.Go(func() {
+			_ = once.Every(ctx, s, report, interval, func(context.Context) error {
+				began <- time.Now()
+				return nil
+			})
+		})
+	}
+	last := <-began
+	for range runs {
+		next := kit.Within(t, 10*time.Second, began, "the next run")
+		require.Less(t, next.Sub(last), 3*interval)
+		last = next
+	}
+	stop()
+	loops.Wait()
+}
+
 // runJob runs the job until it is killed.
 func runJob(args []string) {
 	s := kit.OpenWorker(args[0], kit.WorkerLease)

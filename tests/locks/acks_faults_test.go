@@ -86,6 +86,22 @@ func TestTryLockForWaitsNoLongerForReplicas(t *testing.T) {
 	}
 }
 
+// What is lost while replicas are waited for was not acquired.
+func TestAHoldThatIsLostWhileReplicasAreWaitedForIsNone(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	l := rlock.New(kit.Open(t, master.Addr(), acksOptions(1, acksPatience)), "orders", nil)
+	replica.Pause()
+	got := kit.GoLock(t.Context(), l.Lock)
+	awaitBlocked(t, master)
+	require.True(t, must2(l.ForceUnlock(t.Context())))
+	replica.Resume()
+	r := kit.Within(t, acksPatience, got, "the end of the call")
+	require.ErrorIs(t, r.Err, holdfast.ErrLost)
+	require.Nil(t, r.Hold)
+}
+
 // A lease that a later call makes longer counts when replicas have that.
 func TestALongerLeaseCountsWhenReplicasHaveIt(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,6 +233,26 @@ func TestAPlaceAmongThoseWhoWaitForPermitsIsBequeathed(t *testing.T) {
 		require.Empty(q, other)
 		require.NoError(q, give())
 		require.NoError(q, q.granted(kit.LongestWait, other, "the other one")())
+		q.gone()
+	})
+}
+
+// One that wants another number takes a place of its own, and that which was left is given up.
+func TestAPlaceForAnotherNumberOfPermitsIsNotBequeathed(t *testing.T) {
+	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
+		s := q.comes()
+		ctx, cancel := context.WithCancel(q.Context())
+		first := q.waits(ctx, s, 2)
+		next := q.asks(q.Context(), s, 1)
+		kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // it waits behind it
+		cancel()
+		require.Error(q, kit.Within(q, kit.LongestWait, first, "the one that gives up").err)
+		kit.Await(q, "a place for one alone", func() bool {
+			line := q.srv.Strs(q, "LRANGE", lineKey, "0", "-1")
+			return len(line) == 1 && strings.HasSuffix(line[0], " 1")
+		})
+		require.NoError(q, all[0]())
+		require.NoError(q, q.granted(kit.Told, next, "the one behind")())
 		q.gone()
 	})
 }

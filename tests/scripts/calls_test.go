@@ -78,6 +78,7 @@ type trim struct {
 	by          string
 	most        string
 	early, late bool
+	lined       bool // the lock has a line
 }
 
 func (t trim) call() call {
@@ -85,7 +86,11 @@ func (t trim) call() call {
 	if t.by == "setlock_trim" {
 		owner = "a"
 	}
-	return call{t.by, []string{lockKey}, []string{owner, t.most, notBefore(t.early), notAfter(t.late)}}
+	c := call{t.by, []string{lockKey}, []string{owner, t.most, notBefore(t.early), notAfter(t.late)}}
+	if t.lined {
+		c.keys, c.args = append(c.keys, lineKey), append(c.args, publishes)
+	}
+	return c
 }
 
 // forceSet is for a setlock.

@@ -238,6 +238,11 @@ func TestScripts(t *testing.T) {
 			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "2000", early: true}, reply: head(-2),
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
 		},
+		"the first in the line looks again": {
+			seed: with(seed("a:1", "2"), inLine(second, third)), call: trim{by: "lock_trim", most: "2000", lined: true},
+			reply: now{}, after: locked("a:1", "2", line(second, third)), ttl: about(2),
+			messages: []redistest.Message{told("b", "first")},
+		},
 		"a lease of no time": {
 			call: trim{by: "lock_trim", most: "0"}, fails: "lease must be", after: free,
 		},

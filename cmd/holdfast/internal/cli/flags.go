@@ -113,7 +113,7 @@ func Layout(cmd *cobra.Command) {
 	}
 }
 
-// Wrapped breaks a text anew into lines of at most so many bytes, but for words that are longer.
+// Wrapped breaks a text anew into lines of at most width bytes, except where a word is longer.
 func Wrapped(text string, width int) string {
 	var lines []string
 	line := ""

@@ -193,7 +193,7 @@ func (t *trial) work(ctx context.Context, client rueidis.Client, flags *pflag.Fl
 	return t.hear(context.WithoutCancel(ctx), patience, func() bool { return t.living == 0 })
 }
 
-// hear takes in what the processes tell, until enough says so, ctx or the time ends, or nobody reads any more.
+// hear records what the processes tell, until enough says so, ctx or the time ends, or nobody reads any more.
 func (t *trial) hear(ctx context.Context, limit time.Duration, enough func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
