@@ -172,7 +172,7 @@ func (r *Runner) Ready(ctx context.Context, key string) error {
 		return nil
 	}
 	err := r.redial(ctx, key)
-	if err == nil {
+	if err == nil || errors.Is(err, rueidis.ErrClosing) { // the call itself finds out what that means
 		return nil
 	}
 	failure := sortFailure(ctx, err)
