@@ -24,10 +24,9 @@ test: compiler redis java python databases ## All tests; installs a C compiler, 
 	@$(MAKE) --no-print-directory quick BESIDE=
 	@$(MAKE) --no-print-directory test-servers
 
-# The models wait for nothing, and are pure, so there is nothing to race: they run beside other tests, with what these
-# leave of the processors. That of the fair queue has a server beside it.
+# The model waits for nothing, and its rules are pure, so there is nothing to race: it runs beside other tests, with what
+# they leave of the processors.
 MODEL := -- -vet=off -timeout 30m $(TESTFLAGS) ./tests/model
-MODELS := $(MODEL) ./tests/fairqueue
 
 # make lint vets everything, so that go test need not. The demo takes longest and mostly waits: it comes first, with one
 # package more at a time than there are cores.
@@ -44,13 +43,13 @@ quick: ## The tests that need no Redis, in less than a minute
 # lets its calls wait: they come last, alone. With garbage collected less often, the longest packages need a fifth less
 # of the processors, and a GiB more of memory. Tests that do something at random, or for a while, do more of it if
 # HOLDFAST_STRESS is set, as in CI.
-FIRST := $(addprefix ./tests/,faults interop history command failovers several fleet scripts \
+FIRST := $(addprefix ./tests/,faults interop history command failovers fairqueue several fleet scripts \
 	setlockinterop campaign hub redistest pauses goredis upstream)
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
 	@GOGC=400 $(GO) run ./tests/progress -race -vet=off -p 4 -parallel 4 -timeout 30m $(TESTFLAGS) $(FIRST) \
 		$$($(GO) list ./tests/... | \
-			grep -v -e model -e /fairqueue -e /progress -e tests/docs -e tests/bench -e /locks $(FIRST:./%=-e %$$)) \
-		-- -race -vet=off -parallel 6 -timeout 30m $(TESTFLAGS) ./tests/locks $(MODELS)
+			grep -v -e model -e /progress -e tests/docs -e tests/bench -e /locks $(FIRST:./%=-e %$$)) \
+		-- -race -vet=off -parallel 6 -timeout 30m $(TESTFLAGS) ./tests/locks $(MODEL)
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench
 
 failovers: export HOLDFAST_FAILOVERS ?= 300
