@@ -26,10 +26,7 @@ func TestLatchAndSemaphoreInterrupted(t *testing.T) {
 			for _, name := range []string{"GET", "EVAL", "EVALSHA"} {
 				rules = append(rules, p.On(proxy.Command(name), proxy.DropReplySilently, proxy.EveryTime))
 			}
-			r := &running{cmd: command(t, nil, nil,
-				append(strings.Fields(line), "--timeout", "30s", "--redis", "redis://"+p.Addr())...)}
-			r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-			require.NoError(t, r.cmd.Start())
+			r := start(t, nil, append(strings.Fields(line), "--timeout", "30s", "--redis", "redis://"+p.Addr())...)
 			kit.Await(t, "it has asked", func() bool { return rules[0].Count()+rules[1].Count()+rules[2].Count() > 0 })
 			require.NoError(t, r.cmd.Process.Signal(sig))
 			require.Equal(t, 128+int(sig), r.end(t), "%s: %s", line, &r.stderr)
@@ -58,9 +55,7 @@ func TestDoctorInterruptedBySignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		p := proxy.Start(t, srv.Addr())
 		scans := p.On(proxy.Command("SCAN"), proxy.DropReplySilently, proxy.EveryTime)
-		r := &running{cmd: command(t, nil, nil, "doctor", "--timeout", "60", "--redis", "redis://"+p.Addr())}
-		r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-		require.NoError(t, r.cmd.Start())
+		r := start(t, nil, "doctor", "--timeout", "60", "--redis", "redis://"+p.Addr())
 		kit.Await(t, "it looks at the keys", func() bool { return scans.Count() > 0 })
 		require.NoError(t, r.cmd.Process.Signal(sig))
 		require.Equal(t, 128+int(sig), r.end(t), "%s", &r.stderr)

@@ -95,6 +95,22 @@ func (q *permitLine) asks(ctx context.Context, s *holdfast.Session, n int) <-cha
 	return got
 }
 
+// behind has a call of a session wait for n permits in the line, and another one for next behind it. The first one ends
+// with giveUp.
+func (q *permitLine) behind(n, next int) (giveUp func(), second <-chan permitsTaken) {
+	q.Helper()
+	s := q.comes()
+	ctx, cancel := context.WithCancel(q.Context())
+	first := q.waits(ctx, s, n)
+	second = q.asks(q.Context(), s, next)
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // it waits behind it
+	return func() {
+		q.Helper()
+		cancel()
+		require.Error(q, kit.Within(q, kit.LongestWait, first, "the one that gives up").err)
+	}, second
+}
+
 // granted requires that a call gets its permits within d.
 func (q *permitLine) granted(d time.Duration, got <-chan permitsTaken, what string) (give func() error) {
 	q.Helper()
@@ -220,14 +236,9 @@ func TestAPlaceThatIsTakenTooLateIsGivenUp(t *testing.T) {
 // A call that gives up leaves the place of its session to the next call that wants as many.
 func TestAPlaceAmongThoseWhoWaitForPermitsIsBequeathed(t *testing.T) {
 	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
-		s := q.comes()
-		ctx, cancel := context.WithCancel(q.Context())
-		first := q.waits(ctx, s, 1)
-		heir := q.asks(q.Context(), s, 1)
-		kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // it waits behind it
+		giveUp, heir := q.behind(1, 1)
 		other := q.waits(q.Context(), q.comes(), 1)
-		cancel()
-		require.Error(q, kit.Within(q, kit.LongestWait, first, "the one that gives up").err)
+		giveUp()
 		require.NoError(q, all[0]())
 		give := q.granted(kit.LongestWait, heir, "its heir")
 		require.Empty(q, other)
@@ -240,13 +251,8 @@ func TestAPlaceAmongThoseWhoWaitForPermitsIsBequeathed(t *testing.T) {
 // One that wants another number takes a place of its own, and that which was left is given up.
 func TestAPlaceForAnotherNumberOfPermitsIsNotBequeathed(t *testing.T) {
 	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
-		s := q.comes()
-		ctx, cancel := context.WithCancel(q.Context())
-		first := q.waits(ctx, s, 2)
-		next := q.asks(q.Context(), s, 1)
-		kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // it waits behind it
-		cancel()
-		require.Error(q, kit.Within(q, kit.LongestWait, first, "the one that gives up").err)
+		giveUp, next := q.behind(2, 1)
+		giveUp()
 		kit.Await(q, "a place for one alone", func() bool {
 			line := q.srv.Strs(q, "LRANGE", lineKey, "0", "-1")
 			return len(line) == 1 && strings.HasSuffix(line[0], " 1")
