@@ -8,9 +8,9 @@ LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # A race binary waits for a second at its end, for races of goroutines that still run. Ours leave none behind.
 export GORACE := atexit_sleep_ms=50
 
-# Nobody debugs a test here. What a debugger reads would take a sixth of the time that compiling takes, and with the
-# symbols a third of the time that linking does.
-quick test-servers: export GOFLAGS += -gcflags=all=-dwarf=false -ldflags=-s
+# Nobody debugs what these build. What a debugger reads would take a sixth of the time that compiling takes, and with
+# the symbols a third of the time that linking does.
+lint quick test-servers: export GOFLAGS += -gcflags=all=-dwarf=false -ldflags=-s
 
 .PHONY: help demo test quick test-servers failovers campaign campaign-proof campaign-page bench bench-peers lint fmt compiler redis java python databases
 

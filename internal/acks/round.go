@@ -32,7 +32,7 @@ func (f *final) Error() string { return f.text }
 // passes reports whether another round may succeed after err.
 func passes(why error) bool {
 	if refusal.Is(why) {
-		return script.Passes(why)
+		return script.Passes(why) || refusal.Says(why, "UNBLOCKED ") // it was waiting when its server was demoted
 	}
 	_, is := errors.AsType[*final](why)
 	return why != nil && !is

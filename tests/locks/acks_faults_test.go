@@ -192,6 +192,28 @@ func TestAConnectionToTheOldMasterIsGivenUp(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
+// A master that is demoted lets those go who wait for its replicas, with an error. The server that has taken over is
+// asked then.
+func TestAMasterThatIsDemotedCostsAnotherRound(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	next, late := redistest.StartReplica(t, master), redistest.StartReplica(t, master)
+	next.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	p := proxy.Start(t, master.Addr())
+	late.Pause()
+	waits := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), acksOptions(2, acksPatience)), "orders", nil).Lock)
+	awaitBlocked(t, master)
+	kit.Await(t, "the lock at the replica", func() bool { return next.Int(t, "EXISTS", "orders") == 1 })
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.SetServer(next.Addr())
+	port := next.Strs(t, "CONFIG", "GET", "port")[1]
+	master.Do(t, "REPLICAOF", "127.0.0.1", port) // it lets the session go
+	late.Resume()
+	late.Do(t, "REPLICAOF", "127.0.0.1", port)
+	hold := kit.Granted(t, acksPatience, waits, "the lock, which the next master has")
+	require.NoError(t, hold.Release())
+}
+
 // What is not acknowledged was never held, to observers either.
 func TestAnObserverSeesNoHoldThatIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
