@@ -198,7 +198,12 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 		defer over()
 		ctx, cancel := context.WithTimeout(sharing.Own(), redialTimeout)
 		defer cancel()
-		// Pinned: a client whose connection dies may still read a command when its error has been returned.
+		// The client repeats EXISTS until there is a connection, but takes a server that is loading for none: so a command
+		// comes first that it never repeats. Pinned: a client whose connection dies may still read a command when its error
+		// has been returned.
+		if r.client.Do(ctx, marker(r.client.B(), key).Pin()).NonRedisError() == nil {
+			return nil, nil
+		}
 		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build().Pin()).NonRedisError()
 	})
 	select {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -112,10 +113,11 @@ func TestAServerThatRefuses(t *testing.T) {
 			s := kit.Open(t, p.Addr(), nil)
 			l := rlock.New(s, "x", nil)
 			hold := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
-			rule := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer(command), proxy.EveryTime)
+			rule := p.On(proxy.Command("EVALSHA", "EVAL", "EXISTS"), proxy.Answer(command), proxy.EveryTime)
 
 			_, err := l.TryLock(t.Context())
 			refused(t, err, words)
+			refused(t, semaphore.New(s, "pool").TryAcquire(t.Context(), 1), words)
 			_, err = l.Locked(t.Context())
 			refused(t, err, words)
 			_, err = l.ForceUnlock(t.Context())
