@@ -225,8 +225,8 @@ func (u untilBroken) Err() error {
 	return u.Context.Err()
 }
 
-// link connects, in the present life of c.
-func (c *conn) link(ctx context.Context) (*link, error) {
+// link connects, for that life of c.
+func (c *conn) link(ctx context.Context, life int) (*link, error) {
 	node, err := c.node(ctx)
 	if err != nil {
 		return nil, err
@@ -234,7 +234,6 @@ func (c *conn) link(ctx context.Context) (*link, error) {
 	c.hub.linking.Store(c.server, nil)
 	defer c.hub.linking.Delete(c.server)
 	client, _ := node.Dedicate()
-	life := c.lives()
 	return &link{client, client.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel, m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, life, s) },
@@ -245,7 +244,7 @@ func (c *conn) link(ctx context.Context) (*link, error) {
 // next one has all that is wanted, so nothing is missed and nobody has to look.
 func (c *conn) serve(ctx context.Context) error {
 	c.isOutdated() // not what is made now
-	now, err := c.link(ctx)
+	now, err := c.link(ctx, c.lives())
 	if err != nil {
 		return err
 	}
@@ -260,11 +259,16 @@ func (c *conn) serve(ctx context.Context) error {
 	began := time.Now()
 	renew := func(apart bool) error {
 		from := c.server
-		heard = c.replace()
-		next, err := c.link(ctx)
+		next, err := c.link(ctx, c.lives()+1)
 		if err != nil {
 			return err
 		}
+		if !apart && len(next.broken) > 0 { // there is no other at the moment, and this one does no harm
+			next.Close()
+			c.server = from
+			return nil
+		}
+		heard = c.replace()
 		if apart || c.server != from {
 			c.part()
 			heard = "" // whoever listens looks, so the last one need not be heard to its end
@@ -311,6 +315,9 @@ func (c *conn) serve(ctx context.Context) error {
 			case wear == worn && last == nil:
 				if err := renew(false); err != nil {
 					return err
+				}
+				if last == nil {
+					look = time.After(linger)
 				}
 			case wear != fresh:
 				look = time.After(linger)

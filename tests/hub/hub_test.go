@@ -223,6 +223,27 @@ func TestAWornConnectionIsReplaced(t *testing.T) {
 	}
 }
 
+// Where no other connection can be made, as at a server that has too many clients, the worn one goes on.
+func TestAWornConnectionGoesOnWhereThereIsNoOther(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	h := newHub(t, kit.NewClient(t, p.Addr()), false)
+	kept := listenAll(t, h, 10)
+	full := p.On(proxy.Command("HELLO"), proxy.Answer("-ERR max number of clients reached"), proxy.EveryTime)
+	wearOut(t, h, "rest")
+	full.Wait(t, 2)
+	for _, e := range kept {
+		e.hears(t, "a message", func() { assert.EqualValues(t, 1, srv.Do(t, "PUBLISH", e.channel, "0")) })
+	}
+	full.Remove()
+	kit.Await(t, "a new connection", func() bool { return len(subscribed(t, srv)) == len(kept) })
+	for _, e := range kept {
+		assert.EqualValues(t, 2, e.woken.Load(), "the confirmation and the message wake it")
+		e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", e.channel, "0") })
+	}
+}
+
 // wearOut loads a connection with too many channels that nobody wants.
 func wearOut(t *testing.T, h *hub.Hub, prefix string) {
 	t.Helper()
