@@ -133,6 +133,7 @@ func (r *RedLock) Name() string { return r.quorum.Name }
 // An error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrAlreadyHeld] that the members
 // do not re-enter and this owner has them. Any other error says that so many servers refused that no majority was left.
 // After an error nothing is held: servers that have not answered are told to give the lock back as soon as they do.
+// Lock waits for what is given back for at most 0.1 s after ctx has ended.
 //
 // The hold has no ID and no Token: servers that do not know of each other cannot issue tokens that increase. Until its
 // Deadline, which allows for clock drift, most servers are certain to grant the lock to nobody else. The hold ends when

@@ -46,14 +46,20 @@ func (g *group) Release() error {
 // LetGo gives holds back that make up no group, at once. It waits for that until ctx ends, and a little longer; it goes
 // on all the same.
 func LetGo(ctx context.Context, holds []*core.Hold) {
-	over := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(session.Grace, func() { close(over) }) })()
+	over, stop := soonAfter(ctx)
+	defer stop()
 	atOnce(len(holds), &enough{limit: session.Forever, ends: over},
 		func(i int) *session.Session { return holds[i].Inside().Session() },
 		func(i int) error {
 			defer runtime.KeepAlive(holds[i]) // it is in use
 			return holds[i].Inside().Release()
 		})
+}
+
+// soonAfter returns a channel that is closed a little after ctx has ended, unless stop was called before that.
+func soonAfter(ctx context.Context) (over chan struct{}, stop func() bool) {
+	over = make(chan struct{})
+	return over, context.AfterFunc(ctx, func() { time.AfterFunc(session.Grace, func() { close(over) }) })
 }
 
 // dissolve ends the group because too many members have ended, and gives the others back.

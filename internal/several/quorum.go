@@ -127,7 +127,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 		if err != nil {
 			cancel()
 			g.finish(releasedEnd, 0)
-			g.giveBack()
+			g.giveBack(ctx)
 		}
 	}()
 	errs := atOnce(len(q.Locks), e, func(i int) *session.Session { return q.Locks[i].Session() },

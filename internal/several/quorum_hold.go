@@ -57,10 +57,13 @@ func (g *quorumGroup) verdict(errs []error) error {
 	return nil
 }
 
-// giveBack gives back the grants of an attempt that has failed.
-func (g *quorumGroup) giveBack() {
+// giveBack gives back the grants of an attempt that has failed. It waits for that until ctx ends, and a little longer;
+// it goes on all the same.
+func (g *quorumGroup) giveBack(ctx context.Context) {
 	patience := g.patience()
-	patience.need = len(g.quorum.Locks)
+	over, stop := soonAfter(ctx)
+	defer stop()
+	patience.need, patience.ends = len(g.quorum.Locks), over
 	_ = g.each(patience, release)
 }
 

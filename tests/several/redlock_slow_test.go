@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
@@ -176,4 +177,43 @@ func TestARedLocksReleaseIsBounded(t *testing.T) {
 	require.Less(t, took(), 2700*time.Millisecond) // a third of the lease is 2 s
 	resume()
 	f.Empty()
+}
+
+// A call whose ctx has ended does not wait for servers that fall silent after they have granted it the lock.
+func TestARedLockIsGivenUpThoughServersFallSilent(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 5)
+	near := f.Near(&holdfast.Options{Lease: 30 * time.Second}) // a release may take 5 s
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember,
+		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 15 * time.Second})
+	both := multilock.New(l, rlock.New(near[0], "stock", nil))
+	for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){
+		"lock": l.Lock, "try lock": l.TryLock, "multilock": both.Lock,
+	} {
+		require.NoError(t, f.Everywhere(l.Lock).Release()) // now the sessions know the servers' clocks
+		f.Empty()
+		var asked []*proxy.Rule
+		for i, p := range f.Proxies {
+			then := proxy.HoldReply
+			if i < 2 { // these are too few
+				then = proxy.Pass
+			}
+			asked = append(asked, p.On(acquires, then, proxy.EveryTime))
+		}
+		remove := f.OnEach(kit.ScriptNamed("rlock_release"), proxy.HoldReply, proxy.EveryTime, 0, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		got := kit.GoLock(ctx, take)
+		for _, rule := range asked {
+			rule.WaitAnswered(t, 1)
+		}
+		cancel()
+		took := kit.Stopwatch()
+		require.ErrorIs(t, kit.Within(t, 20*time.Second, got, name).Err, context.Canceled, name)
+		require.Less(t, took(), 2*time.Second, name) // it is a tenth of a second
+		remove()
+		for _, rule := range asked {
+			rule.Remove()
+		}
+		f.Empty()
+	}
 }
