@@ -103,6 +103,9 @@ func (q *Quorum) ready(ctx context.Context, operation string) error {
 
 // try makes one attempt, and tells the observer.
 func (w *quorumWait) try(ctx context.Context) (err error) {
+	if ctx.Err() != nil {
+		return &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
+	}
 	w.Asked++
 	done := w.Attempting(ctx)
 	w.hold, err = w.tryTo(ctx)
@@ -116,9 +119,6 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
 func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
-	if ctx.Err() != nil {
-		return nil, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
-	}
 	g := q.newGroup(ctx)
 	e := q.attempt(ctx.Done())
 	asking, cancel := session.Beside(ctx, e.limit, errNoAnswer)

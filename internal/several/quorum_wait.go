@@ -142,6 +142,9 @@ func (w *quorumWait) Attempt(ctx, sleep context.Context) (done bool, retry time.
 		// A call that hears of a release would otherwise ask before all servers are free, and together with others.
 		_, name := w.line()
 		_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
+		if sleep.Err() != nil {
+			return false, 0, w.Interrupted(sleep, context.Cause(sleep))
+		}
 	}
 	began := time.Now()
 	w.attempting.Store(true)

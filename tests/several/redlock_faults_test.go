@@ -344,6 +344,40 @@ func TestAWaiterOfARedLockIsNotWokenByItself(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
+// A waiter lets others go first before it asks. If it gives up meanwhile, it does not ask, and no attempt is observed
+// that no server has seen.
+func TestAWaiterOfARedLockThatHasGivenUpAsksNoMore(t *testing.T) {
+	t.Parallel()
+	const waiters, slow = 24, 30 * time.Millisecond
+	f := kit.NewFleet(t, 3)
+	var unsent atomic.Int64
+	near := f.Near(&holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
+		Attempt: func(of holdfast.Subject, a holdfast.Attempt) {
+			if of.Kind == "redlock" && kit.ClassOf(a.Err) == "canceled" { // else it is unknown what servers have done
+				unsent.Add(1)
+			}
+		},
+	}})
+	f.OnEach(kit.AnyScript, proxy.Delay(slow), proxy.EveryTime, 0, 1, 2) // others go first for up to five times as long
+	ctx, cancel := context.WithCancel(t.Context())
+	var all []<-chan kit.Result
+	for i := range waiters {
+		name := fmt.Sprint(kit.Orders, i)
+		for _, srv := range f.Servers {
+			srv.Do(t, "HSET", name, "somebody:1", "1")
+			srv.Do(t, "PEXPIRE", name, "60000")
+		}
+		all = append(all, kit.GoLock(ctx, kit.RedLock(near, name, kit.ReentrantMember, kit.Patient).Lock))
+	}
+	kit.Await(t, "waiters", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) >= waiters })
+	kit.SleepUntil(time.Now().Add(10 * slow)) // now each is at another point
+	cancel()
+	for _, got := range all {
+		require.ErrorIs(t, kit.Within(t, 10*time.Second, got, "the end of the wait").Err, context.Canceled)
+	}
+	require.Zero(t, unsent.Load())
+}
+
 // A single client gives way to nobody, even after others of its process have waited.
 func TestARedLockGivesNobodyWay(t *testing.T) {
 	t.Parallel()
