@@ -34,6 +34,7 @@ type group struct {
 	back     chan struct{} // closed when all are given back, after it has ended by itself; nil else
 	observed func(held time.Duration, why error)
 	asked    chan struct{} // closed when others ask for any of the locks; nil unless that is to be known
+	last     time.Time     // the deadline when it ended
 	left     int           // how many are not given back yet
 	failures []error       // of those that have ended by themselves, or could not be given back
 }
@@ -200,10 +201,12 @@ func (g *group) certain() bool {
 // gives back as many members as are left.
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
-	if !g.ended.CompareAndSwap(nil, why) {
+	if g.ended.Load() != nil {
 		g.mu.Unlock()
 		return false
 	}
+	g.last = g.deadline()
+	g.ended.Store(why)
 	contexts := g.contexts.Close()
 	g.behaviour.stop()
 	if g.left = left; left > 0 {
@@ -250,32 +253,42 @@ func (g *group) LogUnreachable(label *session.Label) {
 // Watch calls ended when the group ends.
 func (g *group) Watch(ended context.CancelCauseFunc) { g.contexts.Watch(&g.mu, g, ended) }
 
-// Deadline returns the deadline of the members that are needed: until then as many are trusted. For a group that has
-// ended it is the first of all.
+// Deadline returns the deadline of the members that are needed: until then as many are trusted. It stays when the group
+// has ended.
 func (g *group) Deadline() time.Time {
-	_ = g.Err() // members that have joined count
-	return g.deadline()
+	if g.Err() == nil { // and members that have joined count
+		return g.deadline()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
 }
 
+// deadline is that of the members that are held. If they are too few, it is that of those that were: as many as are
+// needed were trusted until then.
 func (g *group) deadline() time.Time {
-	members := *g.members.Load()
-	var first time.Time
-	held := make([]time.Time, 0, len(members))
-	for _, m := range members {
-		if m.hold == nil {
-			continue
-		}
-		deadline := m.hold.Deadline()
-		if first.IsZero() || deadline.Before(first) {
-			first = deadline
-		}
-		if m.heldSince(time.Duration(g.sure.Load())) {
-			held = append(held, deadline)
-		}
+	until := g.deadlines(func(m *member) bool { return !m.missing() })
+	if len(until) < g.need {
+		until = g.deadlines(func(m *member) bool { return m.hold != nil })
 	}
-	if len(held) < g.need {
-		return first
+	if len(until) < g.need { // as many were never held
+		return time.Time{}
 	}
-	slices.SortFunc(held, time.Time.Compare)
-	return held[len(held)-g.need]
+	slices.SortFunc(until, time.Time.Compare)
+	return until[len(until)-g.need]
 }
+
+// deadlines are those of some of the members that count.
+func (g *group) deadlines(of func(m *member) bool) []time.Time {
+	members, sure := *g.members.Load(), time.Duration(g.sure.Load())
+	deadlines := make([]time.Time, 0, len(members))
+	for i := range members {
+		if m := &members[i]; m.since <= sure && of(m) {
+			deadlines = append(deadlines, m.hold.Deadline())
+		}
+	}
+	return deadlines
+}
+
+// held is how long as many members as are needed have been held so far.
+func (g *group) held() time.Duration { return min(time.Since(g.began), g.deadline().Sub(g.began)) }

@@ -70,11 +70,12 @@ func (g *group) dissolve() {
 			ended = append(ended, i)
 		}
 	}
+	held := g.held()
 	why, besides := g.behaviour.lost(ended)
 	if !g.finish(why, len(*g.members.Load())) {
 		return
 	}
-	go g.tellEnd(why, time.Since(g.began)) // its caller may be in the middle of anything
+	go g.tellEnd(why, held) // its caller may be in the middle of anything
 	g.gaveBack(0, besides...)
 	for i, m := range *g.members.Load() {
 		if m.missing() && slices.Contains(ended, i) || m.hold == nil {

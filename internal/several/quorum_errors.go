@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -86,7 +85,7 @@ func (g *quorumGroup) lost(ended []int) (*ending, []error) {
 	if len(why) == 0 && closed > 0 {
 		return closedEnd, nil
 	}
-	err, loss := core.Lost(g.Session(), &g.label, time.Since(g.began), why)
+	err, loss := core.Lost(g.Session(), &g.label, g.held(), why)
 	return &ending{err: err, loss: loss}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -44,23 +45,41 @@ func TestAServerThatIsYetToBeAskedIsNotAskedBesides(t *testing.T) {
 // memberHold is a hold of a member that lasts until it is lost.
 type memberHold struct {
 	session.Holding
-	err error
+	err   error
+	until time.Time
 }
 
-func (h *memberHold) Err() error                  { return h.err }
-func (*memberHold) Deadline() time.Time           { return time.Now().Add(time.Minute) }
+func (h *memberHold) Err() error {
+	if h.err == nil && !time.Now().Before(h.until) {
+		return session.ErrLost
+	}
+	return h.err
+}
+
+func (h *memberHold) Deadline() time.Time         { return h.until }
 func (*memberHold) Watch(context.CancelCauseFunc) {}
+
+// heldUntil are holds of five servers which last for as many minutes as that.
+func heldUntil(minutes ...int) []memberHold {
+	holds := make([]memberHold, 5)
+	for i := range holds {
+		holds[i].until = time.Now().Add(time.Duration(minutes[i]) * time.Minute)
+	}
+	return holds
+}
 
 // inert is a quorum that nobody looks after.
 type inert struct{ behaviour }
 
-func (inert) Session() *session.Session { return new(session.Session) }
-func (inert) tend()                     {}
+func (inert) Session() *session.Session     { return new(session.Session) }
+func (inert) lost([]int) (*ending, []error) { return &ending{err: session.ErrLost}, nil }
+func (inert) tend()                         {}
+func (inert) freed()                        {}
 
 // A member that comes between the verdict and the beginning of the hold counts: with it, a majority is left.
 func TestAMemberThatComesAtTheLastMomentCounts(t *testing.T) {
 	g := (&Quorum{Locks: make([]*core.Lock, 5)}).newGroup(core.WithOwner(t.Context()))
-	holds := make([]memberHold, 4)
+	holds := heldUntil(1, 1, 1, 1, 1)
 	for i := range 3 {
 		admitted, _ := g.admit(i, member{hold: &holds[i], asking: true})
 		require.True(t, admitted)
@@ -75,4 +94,47 @@ func TestAMemberThatComesAtTheLastMomentCounts(t *testing.T) {
 	g.behaviour = quorum
 	holds[0].err = errors.New("lost")
 	require.True(t, g.certain())
+}
+
+// begun returns a group that nobody looks after, with those holds.
+func begun(t *testing.T, holds []memberHold) *quorumGroup {
+	t.Helper()
+	g := (&Quorum{Locks: make([]*core.Lock, len(holds))}).newGroup(core.WithOwner(t.Context()))
+	for i := range holds {
+		admitted, _ := g.admit(i, member{hold: &holds[i], asking: true})
+		require.True(t, admitted)
+	}
+	require.NoError(t, g.verdict(make([]error, len(holds))))
+	g.behaviour = inert{g.behaviour}
+	g.begin(t.Context())
+	return g
+}
+
+// The deadline of a hold that has ended is what it was last, whatever became of servers that it did not need.
+func TestTheDeadlineOfAQuorumStays(t *testing.T) {
+	holds := heldUntil(2, 3, 1, 5, 4)
+	g := begun(t, holds)
+	require.Equal(t, holds[1].until, g.Deadline())
+	holds[3].err = session.ErrLost // dropped long before its lease would be over
+	require.Equal(t, holds[0].until, g.Deadline())
+	g.finish(releasedEnd, 0)
+	for i := range holds {
+		holds[i].err = session.ErrNotHeld
+	}
+	require.Equal(t, holds[0].until, g.Deadline())
+}
+
+// A hold was held until too few members were trusted, however late that is noticed, as in a process that stood still.
+func TestAQuorumIsHeldUntilItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holds := heldUntil(2, 3, 1, 5, 4)
+		g := begun(t, holds)
+		var held time.Duration
+		g.observed = func(d time.Duration, _ error) { held = d }
+		time.Sleep(time.Hour)
+		require.Equal(t, holds[1].until, g.Deadline())
+		require.ErrorIs(t, g.Err(), session.ErrLost)
+		synctest.Wait()
+		require.Equal(t, 3*time.Minute, held)
+	})
 }

@@ -2,6 +2,7 @@ package several
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -236,6 +237,29 @@ func TestALaterMemberOfARedLockHasTheNote(t *testing.T) {
 	servers[2].Do(t, "DEL", kit.Orders)
 	noted(first)
 	require.NoError(t, h.Release())
+}
+
+// A server that is gone for long says nothing of how long a hold was trusted that did not need it.
+func TestARedLockTellsUntilWhenItWasTrusted(t *testing.T) {
+	t.Parallel()
+	const length = 6 * time.Second
+	f := kit.NewFleet(t, 3)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: length}), kit.Orders, kit.ReentrantMember, kit.Patient)
+	began := time.Now()
+	h := f.Everywhere(l.Lock)
+	f.Cut(0)
+	kit.SleepUntil(time.Now().Add(length * 5 / 4)) // this one is lost
+	require.NoError(t, h.Err())
+	cut := time.Now()
+	f.Cut(1)
+	f.Cut(2)
+	kit.Within(t, 2*length, h.Context(t.Context()).Done(), "the loss")
+	lost, ok := errors.AsType[*holdfast.LostError](h.Err())
+	require.True(t, ok, h.Err())
+	require.True(t, h.Deadline().After(cut), "by %v", cut.Sub(h.Deadline()))
+	require.LessOrEqual(t, lost.Held, h.Deadline().Sub(began))
+	f.Heal()
+	f.Empty()
 }
 
 // A multilock of RedLocks alone has a call as well as a hold.
