@@ -238,8 +238,8 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 		if delays {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
-		made := &link{Conn: conn, of: l, addr: addr, second: second, underWay: l.underWay, direct: l.directs.Begin()}
-		if second { // with the old protocol, it would be direct for ever
+		made := newLink(conn, l, addr)
+		if made.second = second; second { // with the old protocol, it would be direct for ever
 			made.direct.End()
 		} else {
 			l.stand.Store(addr, made)
@@ -272,13 +272,24 @@ type link struct {
 	addr   string
 	second bool // calls go on over another one
 	direct *sharing.Direct
+	spoken chan struct{} // closed by speak, when something is first written, or the connection is closed
+	speak  func()
 
 	underWay func() int64  // how many calls of the session are
 	lasted   time.Duration // how long the last gathering took; the writing goroutine's alone
 	rests    time.Time     // until then it does not gather; the writing goroutine's alone
 }
 
+func newLink(conn net.Conn, of *links, addr string) *link {
+	spoken := make(chan struct{})
+	return &link{
+		Conn: conn, of: of, addr: addr, direct: of.directs.Begin(), underWay: of.underWay,
+		spoken: spoken, speak: sync.OnceFunc(func() { close(spoken) }),
+	}
+}
+
 func (l *link) Close() error {
+	l.speak()
 	l.direct.End()
 	if !l.second {
 		l.of.stand.CompareAndDelete(l.addr, l)
@@ -288,6 +299,13 @@ func (l *link) Close() error {
 	l.of.mu.Unlock()
 	l.of.tell(!l.second)
 	return l.Conn.Close()
+}
+
+// Read waits until the client has said something. A server that has too many clients speaks first, and a client that
+// gives the connection up before it has greeted panics at an answer to nothing.
+func (l *link) Read(b []byte) (int, error) {
+	<-l.spoken
+	return l.Conn.Read(b)
 }
 
 // SetDeadline is called for each direct call, and with no deadline when the connection turns pipelined.
@@ -302,6 +320,7 @@ func (l *link) SetDeadline(t time.Time) error {
 // make meanwhile go out together in the next write, and the server answers them in one. With few calls, the server
 // would stand still until all have come, and then the goroutines until all are answered.
 func (l *link) Write(b []byte) (int, error) {
+	l.speak()
 	const many = 40
 	if l.underWay() >= many && l.direct.Ended() {
 		l.gather(len(b))

@@ -148,7 +148,8 @@ func TestAWriteWaitsForOthersWhereThatPays(t *testing.T) {
 	var all links
 	to := &conn{}
 	underWay := int64(100)
-	l := &link{Conn: to, of: &all, underWay: func() int64 { return underWay }, direct: all.directs.Begin()}
+	l := newLink(to, &all, "")
+	l.underWay = func() int64 { return underWay }
 	write := func(size int) {
 		n, err := l.Write(make([]byte, size))
 		require.NoError(t, err)
