@@ -45,18 +45,13 @@ import (
 // nobody: it returns [holdfast.ErrBusy] also while somebody waits. ForceUnlock wakes the next waiter in the queue.
 type Mutex struct {
 	holdfast.Mutex
-	keys        [5]string // as scripts take them
-	tokens      *tokens   // nil: none are issued
-	told        string    // where this session is told
-	javaWait    string    // Options.JavaWait, in the form that scripts take
-	wait        string    // Options.WaiterLease, in the form that scripts take
-	waiterLease time.Duration
-}
-
-// tokens are the fencing tokens of a Mutex.
-type tokens struct {
-	key string // of the last one
-	ttl string // of the key, in ms; "": none
+	opts     Options   // with their defaults
+	keys     [5]string // as scripts take them
+	token    string    // the key of the last fencing token; "": none are issued
+	tokenTTL string    // Options.TokenTTL, in the form that scripts take; "": none
+	told     string    // where this session is told
+	javaWait string    // Options.JavaWait, in the form that scripts take
+	wait     string    // Options.WaiterLease, in the form that scripts take
 }
 
 // Options tune a Mutex. The zero value of a field means its default.
@@ -107,7 +102,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	o.WaiterLease = orDefault(o.WaiterLease, defaultWaiterLease)
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
-	m := &Mutex{waiterLease: o.WaiterLease, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
+	m := &Mutex{opts: o, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
 	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, kind.Settings{
 		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Confirms: o.Fenced,
@@ -117,10 +112,10 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	m.told = wire.FairTold(key) + m.lock().Session().ID()
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
 	if o.Fenced {
-		m.tokens = &tokens{key: wire.TokenKey(key)}
-		if o.TokenTTL > 0 {
-			m.tokens.ttl = lease.Millis(o.TokenTTL)
-		}
+		m.token = wire.TokenKey(key)
+	}
+	if o.TokenTTL > 0 {
+		m.tokenTTL = lease.Millis(o.TokenTTL)
 	}
 	return m
 }

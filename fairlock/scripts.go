@@ -55,15 +55,11 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 		grant = lease.Grant(p.lock().Length()).Milliseconds()
 	}
 	c := p.call(acquireScript)
-	if p.tokens != nil && !w.Tokened {
-		c.Key(p.tokens.key)
-	}
-	ttl := ""
-	if p.tokens != nil {
-		ttl = p.tokens.ttl
+	if p.token != "" && !w.Tokened {
+		c.Key(p.token)
 	}
 	return c.Arg(w.Owner).Int(w.NotAfter).Arg(p.lock().Channel, p.sessions()).Optional(usualTake, w.Lease,
-		strconv.Itoa(w.Target), wait, p.javaWait, p.lock().Publish(), strconv.FormatInt(grant, 10), again, ttl)
+		strconv.Itoa(w.Target), wait, p.javaWait, p.lock().Publish(), strconv.FormatInt(grant, 10), again, p.tokenTTL)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
@@ -77,7 +73,7 @@ func (p *protocol) Leave(owner string) *script.Call {
 }
 
 // WaiterLease is how long a dead waiter stays in the queue.
-func (p *protocol) WaiterLease() time.Duration { return p.waiterLease }
+func (p *protocol) WaiterLease() time.Duration { return p.opts.WaiterLease }
 
 // What may have happened to a waiter's place in the queue.
 const (
@@ -91,7 +87,7 @@ func (p *protocol) Moved(place int64, stood bool) {
 	log := l.Session().Logger()
 	switch {
 	case place == placeNew && stood:
-		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Title(), "name", l.Name, "lease", p.waiterLease)
+		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Title(), "name", l.Name, "lease", p.opts.WaiterLease)
 	case place == placeRegained:
 		log.Warn("holdfast: dropped from the queue, back in place", "kind", l.Title(), "name", l.Name)
 	}
@@ -141,20 +137,7 @@ func (p *protocol) Proof(owner string) kind.Proof {
 
 // On is the same lock of another session.
 func (p *protocol) On(s *session.Session) *core.Lock {
-	l := p.lock()
-	o := Options{
-		FixedLease: l.FixedLease, NonReentrant: l.NonReentrant, WaiterLease: p.waiterLease, JavaWait: duration(p.javaWait),
-	}
-	if p.tokens != nil {
-		o.Fenced, o.TokenTTL = true, duration(p.tokens.ttl)
-	}
-	return New((*holdfast.Session)(s), l.Name, &o).lock()
-}
-
-// duration is what scripts take as a number of ms; 0 for "".
-func duration(millis string) time.Duration {
-	d, _ := time.ParseDuration(millis + "ms")
-	return d
+	return New((*holdfast.Session)(s), p.lock().Name, &p.opts).lock()
 }
 
 func (p *protocol) Trim(t kind.Trim) *script.Call {
