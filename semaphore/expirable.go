@@ -37,9 +37,9 @@ const maxAtOnce = 10_000
 //
 // Any process that knows the id of a permit may give it back, once. So no more permits come back than were taken.
 type Expirable struct {
-	lock core.Lock
-	line line
-	opts ExpirableOptions
+	lock    core.Lock
+	permits permits
+	opts    ExpirableOptions
 }
 
 // ExpirableOptions tune an Expirable. The zero value of a field means its default.
@@ -67,8 +67,9 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 		FixedLease: e.opts.FixedLease,
 		Wires:      kind.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
 	}
-	core.InitLock(&e.lock, (*session.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
-	e.line = lineOf(&e.lock.Object, "leased "+e.opts.FixedLease.String()) // what is owed of a call lasts as long
+	core.InitLock(&e.lock, (*session.Session)(s), &e.permits, label, set, wire.SemaphoreChannel)
+	calls := "leased " + e.opts.FixedLease.String() // what is owed of one lasts as long
+	e.permits = permits{lineOf(&e.lock.Object, calls), e}
 	return e
 }
 
@@ -159,15 +160,18 @@ func permitOf(id string) (permit string, err error) {
 	return permit, err
 }
 
-// permits calls the semaphore's scripts for single permits.
-type permits Expirable
+// permits calls the semaphore's scripts for single permits, whose calls stand in the line while they wait.
+type permits struct {
+	line
+	of *Expirable
+}
 
 func (p *permits) Acquire(w kind.Want) *script.Call {
-	e := (*Expirable)(p)
+	e := p.of
 	if e.opts.FixedLease == Forever {
 		w.Lease = leaseOf(Forever)
 	}
-	c := e.line.publishing(e.call(acquireExpirableScript).Arg(w.Lease).Int(w.NotAfter))
+	c := p.publishing(e.call(acquireExpirableScript).Arg(w.Lease).Int(w.NotAfter))
 	waiter, wait := "", "0"
 	if w.Waits {
 		wait = waiterMillis
@@ -184,27 +188,14 @@ func (e *Expirable) stands(permit string) string {
 	return wire.Owner(e.lock.Session().ID(), int64(binary.BigEndian.Uint64([]byte(permit)))) //nolint:gosec // any number
 }
 
-func (p *permits) Release(r kind.Remaining) *script.Call { return (*Expirable)(p).release("", r.Owner) }
+func (p *permits) Release(r kind.Remaining) *script.Call { return p.of.release("", r.Owner) }
 
 // Leave takes a permit's call out of the line, and gives back whatever it may have been granted.
 func (p *permits) Leave(permit string) *script.Call {
-	e := (*Expirable)(p)
-	return e.release(e.stands(permit), permit)
+	return p.of.release(p.of.stands(permit), permit)
 }
 
 func (p *permits) WaiterLease() time.Duration { return waiterLease }
-
-// Channel is that of the line, as are the next three.
-func (p *permits) Channel() string { return p.line.Channel() }
-
-// Mark is that of the line.
-func (p *permits) Mark() string { return p.line.Mark() }
-
-// Kind is that of the line.
-func (p *permits) Kind() string { return p.line.Kind() }
-
-// Open is that of the line.
-func (p *permits) Open() bool { return p.line.Open() }
 
 // Moved does nothing: the order is that of the line.
 func (p *permits) Moved(int64, bool) {}
@@ -212,14 +203,14 @@ func (p *permits) Moved(int64, bool) {}
 func (p *permits) Renewal() *script.Script { return renewExpirableScript }
 
 func (p *permits) Renew(c *script.Call, owner string) {
-	c.Key(wire.PermitsKey(p.lock.Key())).Arg(owner)
+	c.Key(wire.PermitsKey(p.of.lock.Key())).Arg(owner)
 }
 
 // On is the same semaphore of another session.
 func (p *permits) On(s *session.Session) *core.Lock {
-	return &NewExpirable((*holdfast.Session)(s), p.lock.Name, &p.opts).lock
+	return &NewExpirable((*holdfast.Session)(s), p.of.lock.Name, &p.of.opts).lock
 }
 
 func (p *permits) Proof(permit string) kind.Proof {
-	return kind.Proof{Key: wire.PermitsKey(p.lock.Key()), As: kind.Permit, Owner: permit}
+	return kind.Proof{Key: wire.PermitsKey(p.of.lock.Key()), As: kind.Permit, Owner: permit}
 }

@@ -50,7 +50,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 
 // release is the call that gives permits back, and takes the entry stands out of the line, if it is not empty.
 func (e *Expirable) release(stands string, permits ...string) *script.Call {
-	return e.line.publishing(e.call(releaseExpirableScript)).Arg(stands).Arg(permits...)
+	return e.permits.publishing(e.call(releaseExpirableScript)).Arg(stands).Arg(permits...)
 }
 
 // giveBack gives permits back, whoever holds them, and whether or not the caller's ctx has ended. A copy of the call

@@ -34,7 +34,7 @@ func (e *Expirable) resize(ctx context.Context, operation string, n int, onlyNew
 		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	changed, err = e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
-		return e.line.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter).Arg(onlyNew...)
+		return e.permits.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter).Arg(onlyNew...)
 	})
 	if changed {
 		e.lock.Wake()
@@ -50,7 +50,7 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	if n < -wire.MaxCount || n > wire.MaxCount {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
 	}
-	c := e.line.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))
+	c := e.permits.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))
 	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
 }
 
@@ -77,7 +77,7 @@ func (e *Expirable) AcquiredPermits(ctx context.Context) (int, error) {
 // count counts the permits, in several calls if many leases are over.
 func (e *Expirable) count(ctx context.Context, operation string) (free, taken int, err error) {
 	for more := true; more && err == nil; {
-		c := e.line.publishing(e.call(countExpirableScript))
+		c := e.permits.publishing(e.call(countExpirableScript))
 		err = e.lock.Run(ctx, operation, c, func() error {
 			n, err := c.ReadInts(nil)
 			switch more = len(n) == 1; {
