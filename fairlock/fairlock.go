@@ -145,6 +145,5 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Waiters returns the waiters of the lock, the next one first. The Alive of a Redisson waiter is the time that Redisson
 // goes by. Dead waiters are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	public := func(w holders.Waiter) holdfast.Waiter { return holdfast.Waiter(w) }
-	return holders.Waiters(ctx, m.lock(), public, m.keys[1], m.keys[2], m.keys[4])
+	return holders.Waiters[holdfast.Waiter](ctx, m.lock(), m.keys[1], m.keys[2], m.keys[4])
 }

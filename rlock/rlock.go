@@ -113,8 +113,7 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Redisson's waiters, and a session whose subscription the server has not confirmed yet.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	keys := keysOf(m.lock().Key())
-	public := func(w holders.Waiter) holdfast.Waiter { return holdfast.Waiter(w) }
-	return holders.Waiters(ctx, m.lock(), public, keys[0], keys[1])
+	return holders.Waiters[holdfast.Waiter](ctx, m.lock(), keys[0], keys[1])
 }
 
 // LastToken returns the last fencing token that was issued for the lock, whoever got it and whether or not anybody

@@ -127,8 +127,7 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 // Three kinds of waiters are not listed: readers, Redisson's writers, and a session whose subscription the server has
 // not confirmed yet.
 func (rw *RWMutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	public := func(w holders.Waiter) holdfast.Waiter { return holdfast.Waiter(w) }
-	return holders.Waiters(ctx, rw.write.lock, public, rw.write.line[1], rw.write.line[2])
+	return holders.Waiters[holdfast.Waiter](ctx, rw.write.lock, rw.write.line[1], rw.write.line[2])
 }
 
 // Read is the lock for reading, which many may hold at a time. It corresponds to readLock().

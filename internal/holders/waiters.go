@@ -12,8 +12,8 @@ import (
 
 var waitersScript = script.LoadLook("lock_waiters")
 
-// A Waiter stands in the line or the queue of a lock.
-type Waiter struct {
+// A waiter stands in the line or the queue of a lock. It has the fields of the root package's Waiter.
+type waiter = struct {
 	ID    string
 	Alive time.Duration // how long it counts as alive if nothing is heard of it again
 
@@ -26,7 +26,7 @@ type Waiter struct {
 
 // Waiters asks which waiters stand in the queue of a lock, and which processes they are, as users get them. keys are
 // the KEYS of lock_waiters.
-func Waiters[W any](ctx context.Context, l *core.Lock, public func(Waiter) W, keys ...string) ([]W, error) {
+func Waiters[W ~waiter](ctx context.Context, l *core.Lock, keys ...string) ([]W, error) {
 	all := []W{}
 	var owners []string
 	var alive []time.Duration
@@ -45,10 +45,10 @@ func Waiters[W any](ctx context.Context, l *core.Lock, public func(Waiter) W, ke
 		return all, err
 	}
 	for i, p := range l.Session().Presence().Told(ctx, owners) {
-		all = append(all, public(Waiter{
+		all = append(all, W{
 			ID: owners[i], Alive: alive[i],
 			Host: p.Host, PID: p.PID, Program: p.Program, Label: p.Label, Started: p.Started,
-		}))
+		})
 	}
 	return all, nil
 }
