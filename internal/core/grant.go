@@ -39,13 +39,6 @@ func (g *grant) subject() checks.Subject {
 	return checks.Subject{Group: g.Group(), Protocol: g.lock.protocol, Key: g.lock.Key(), Wire: g.Wire}
 }
 
-// listeners is how many clients were told of the release of its last hold, this one included.
-func (g *grant) listeners() int {
-	g.claim.Lock()
-	defer g.claim.Unlock()
-	return g.Heard()
-}
-
 // add makes h, granted by a call sent at sent, a live hold of the grant.
 func (g *grant) add(h *Single, sent time.Duration) {
 	k, c := g.lock.keeper, g.claim

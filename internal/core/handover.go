@@ -103,7 +103,6 @@ func (a *acquisition) becomes(c *claim) bool {
 		if !alone {
 			return false
 		}
-		mine.Forgo(a.Place)
 		owner.claims.Remove(a.lock.claimKey())
 		c.Lock()
 		c.owner, c.Refs = owner, 1

@@ -122,7 +122,9 @@ func (h *Single) Granted() acks.Grant {
 
 // Told is how many clients of others were told of the release of the last hold of the name.
 func (h *Single) Told() int {
-	others := h.grant.listeners()
+	h.grant.claim.Lock()
+	others := h.grant.Heard()
+	h.grant.claim.Unlock()
 	if h.lock.Session().Subscribed(h.lock.Channel) {
 		others--
 	}

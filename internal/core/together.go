@@ -63,17 +63,13 @@ func (cs *Claims) Await(w turn.Waker) (end func()) {
 
 // Enter waits for the turn of an operation on all names. Turns come in one order for everybody.
 func (cs *Claims) Enter(ctx context.Context) (leave func(), err error) {
-	return enterAll(ctx, cs.claims)
-}
-
-func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
-	for i, c := range claims {
+	for i, c := range cs.claims {
 		if err := c.Enter(ctx); err != nil {
-			leaveAll(claims[:i])
+			leaveAll(cs.claims[:i])
 			return nil, &script.Failure{Class: script.Refused, Err: err}
 		}
 	}
-	return func() { leaveAll(claims) }, nil
+	return func() { leaveAll(cs.claims) }, nil
 }
 
 func leaveAll(claims []*claim) {
@@ -182,11 +178,11 @@ func (r *Return) Together(send sendReturn) (errs []error, done bool) {
 
 // inTurn sends the call in the turns of all claims, until its outcome is known. It returns nothing if it sent nothing.
 func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, means []owner.Outcome, err error) {
-	var claims []*claim
+	var all Claims
 	for _, h := range r.holds {
-		claims = append(claims, h.grant.claim)
+		all.claims = append(all.claims, h.grant.claim)
 	}
-	leave, err := enterAll(r.ctx, claims)
+	leave, err := all.Enter(r.ctx)
 	if err != nil {
 		return nil, nil, err
 	}
