@@ -24,7 +24,8 @@ const startOver = "\r\x1b[K" // goes to the beginning of the line and erases it
 func NewScreen(out io.Writer) *Screen {
 	s := &Screen{Out: out}
 	if file, ok := out.(*os.File); ok {
-		s.Live, s.Colored = IsTerminal(file) && os.Getenv("TERM") != "dumb", Colors(file)
+		s.Live = IsTerminal(file) && os.Getenv("TERM") != "dumb"
+		s.Colored = s.Live && os.Getenv("NO_COLOR") == ""
 	}
 	return s
 }
@@ -76,11 +77,6 @@ func Confirm(question string) bool {
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
-}
-
-// Colors reports whether what is written to the file may be colored.
-func Colors(f *os.File) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(f)
 }
 
 // IsTerminal reports whether a person reads what is written to the file, or types what is read from it.
