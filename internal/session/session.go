@@ -231,15 +231,6 @@ func (s *Session) Enter() bool { return s.calls.enter() }
 // Leave is the end of a call.
 func (s *Session) Leave() { s.calls.leave() }
 
-// Admit is Enter of a call that takes something, and says what leaves.
-func (s *Session) Admit() (leave func(), err error) {
-	if !s.Enter() {
-		return nil, ErrClosed
-	}
-	s.presence.Stir()
-	return s.Leave, nil
-}
-
 // busy reports whether the session holds or waits for anything.
 func (s *Session) busy() bool {
 	k := s.kept()

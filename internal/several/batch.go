@@ -51,14 +51,10 @@ const (
 
 // Lock takes all locks under ctx's owner, and waits for them for at most limit.
 func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration) (*core.Hold, error) {
-	if ctx.Err() != nil {
-		return nil, b.Fail(operation, session.Stopped(ctx))
+	if err := b.Begin(ctx, operation); err != nil {
+		return nil, err
 	}
-	leave, err := b.Session().Admit()
-	if err != nil {
-		return nil, b.Fail(operation, err)
-	}
-	defer leave()
+	defer b.Session().Leave()
 	c := batchCall{
 		Batch: b, Retries: session.RetriesOf(&b.Object), since: b.Session().Now(),
 		owner: core.OwnerOf(ctx),
@@ -66,7 +62,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	c.claims = c.owner.Claims(b.locks)
 	defer c.unwind()
 	over := b.Session().Over(limit)
-	err = c.WaitFor(ctx, limit, &c)
+	err := c.WaitFor(ctx, limit, &c)
 	if err == nil {
 		if err = c.acknowledged(ctx, over); err != nil {
 			c.over = true
