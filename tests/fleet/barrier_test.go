@@ -251,6 +251,29 @@ func takePart(ctx context.Context, b *barrier.Barrier, who int, say func(passage
 	}
 }
 
+// watch has parties take part, and goes by what they say; each then does what next does. The function that it returns
+// ends that.
+func (r *referee) watch(
+	t *testing.T, parties int, open func(who int) *holdfast.Session, next func(ctx context.Context, said passage),
+) (over func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for who := range parties {
+		b := barrier.New(open(who), stages, parties, nil)
+		all.Go(func() {
+			assert.ErrorIs(t, takePart(ctx, b, who, func(said passage) {
+				r.add(said)
+				next(ctx, said)
+			}), context.Canceled)
+		})
+	}
+	return func() {
+		stop()
+		all.Wait()
+	}
+}
+
 // awaits is a worker that takes part.
 func awaits(args []string) {
 	s := kit.OpenWorker(args[0], partyLease)
@@ -273,30 +296,17 @@ func TestGenerationsFollowEachOther(t *testing.T) {
 			srv := start(t)
 			const parties, generations = 4, 50
 			r := newReferee()
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			var all sync.WaitGroup
-			shared := kit.Open(t, srv.Addr(), nil) // of two of them
-			for who := range parties {
-				s := shared
-				if who > 1 {
-					s = kit.Open(t, srv.Addr(), nil)
-				}
-				all.Go(func() {
-					err := takePart(ctx, barrier.New(s, stages, parties, nil), who, func(said passage) {
-						r.add(said)
-						if said.Gen == generations {
-							<-ctx.Done()
-						}
-					})
-					assert.ErrorIs(t, err, context.Canceled)
+			sessions := kit.OpenAll(t, []*redistest.Server{srv, srv, srv}, nil)
+			over := r.watch(t, parties, func(who int) *holdfast.Session { return sessions[max(who-1, 0)] }, // two share one
+				func(ctx context.Context, said passage) {
+					if said.Gen == generations {
+						<-ctx.Done()
+					}
 				})
-			}
 			for range parties {
 				r.await(t, "the last generation", func(p passage) bool { return p.Gen == generations })
 			}
-			stop()
-			all.Wait()
+			over()
 			require.Equal(t, generations, r.check(t))
 			keys := srv.Keyspace(t)
 			require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "4"}}, keys)
@@ -832,15 +842,8 @@ func TestLostRepliesLetNobodyThrough(t *testing.T) {
 	p := proxy.Start(t, srv.Addr())
 	const parties, generations = 3, 30
 	r := newReferee()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var all sync.WaitGroup
-	for who := range parties {
-		s := kit.Open(t, p.Addr(), nil)
-		all.Go(func() {
-			assert.ErrorIs(t, takePart(ctx, barrier.New(s, stages, parties, nil), who, r.add), context.Canceled)
-		})
-	}
+	over := r.watch(t, parties, func(int) *holdfast.Session { return kit.Open(t, p.Addr(), nil) },
+		func(context.Context, passage) {})
 	lost := 0
 	for last := int64(0); last < generations; {
 		rule := p.On(kit.ScriptNamed("barrier_arrive"), proxy.DropReply, proxy.Second)
@@ -848,8 +851,7 @@ func TestLostRepliesLetNobodyThrough(t *testing.T) {
 		rule.Remove()
 		lost += rule.Count()
 	}
-	stop()
-	all.Wait()
+	over()
 	require.GreaterOrEqual(t, r.check(t), generations)
 	require.Positive(t, lost)
 }
@@ -862,31 +864,21 @@ func TestGenerationsUnderSentinelFailover(t *testing.T) {
 		t.Run("forgets "+forgets, func(t *testing.T) {
 			t.Parallel()
 			set := redistest.StartSentinels(t)
-			open := func() *holdfast.Session {
+			open := func(int) *holdfast.Session {
 				// The sentinels need 2 s to take a master for dead.
 				return kit.OpenWith(t, kit.BySentinel(set), &holdfast.Options{Lease: 20 * time.Second})
 			}
 			const parties = 3
 			r := newReferee()
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			var all sync.WaitGroup
 			held := make(chan struct{}) // until the failover one of them does not arrive
-			for who := range parties {
-				s := open()
-				all.Go(func() {
-					err := takePart(ctx, barrier.New(s, stages, parties, nil), who, func(said passage) {
-						r.add(said)
-						if who == 0 && said.Gen >= 10 {
-							select {
-							case <-held:
-							case <-ctx.Done():
-							}
-						}
-					})
-					assert.ErrorIs(t, err, context.Canceled)
-				})
-			}
+			over := r.watch(t, parties, open, func(ctx context.Context, said passage) {
+				if said.Who == 0 && said.Gen >= 10 {
+					select {
+					case <-held:
+					case <-ctx.Done():
+					}
+				}
+			})
 			for range parties {
 				r.await(t, "generation 10", func(said passage) bool { return said.Gen == 10 })
 			}
@@ -908,8 +900,7 @@ func TestGenerationsUnderSentinelFailover(t *testing.T) {
 			for range parties {
 				r.await(t, "more generations", func(said passage) bool { return said.Gen == 20 || said.Life > 0 })
 			}
-			stop()
-			all.Wait()
+			over()
 			if forgets != "everything" { // else they are counted anew
 				require.Greater(t, r.check(t), 11)
 			}
@@ -922,21 +913,9 @@ func TestGenerationsUnderSentinelFailover(t *testing.T) {
 func TestAServerThatForgetsTheLastMoments(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	const parties = 3
 	r := newReferee()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var all sync.WaitGroup
-	for who := range parties {
-		s := kit.Open(t, srv.Addr(), nil)
-		all.Go(func() {
-			err := takePart(ctx, barrier.New(s, stages, parties, nil), who, func(said passage) {
-				r.add(said)
-				time.Sleep(rand.N(2 * time.Millisecond))
-			})
-			assert.ErrorIs(t, err, context.Canceled)
-		})
-	}
+	over := r.watch(t, 3, func(int) *holdfast.Session { return kit.Open(t, srv.Addr(), nil) },
+		func(context.Context, passage) { time.Sleep(rand.N(2 * time.Millisecond)) })
 	after := func(gen int64) int64 {
 		return r.await(t, "a generation", func(said passage) bool { return said.Gen > gen }).Gen
 	}
@@ -956,8 +935,7 @@ func TestAServerThatForgetsTheLastMoments(t *testing.T) {
 		srv.Do(t, command...)
 		last = after(last + 2)
 	}
-	stop()
-	all.Wait()
+	over()
 	require.Greater(t, r.check(t), 8)
 }
 
