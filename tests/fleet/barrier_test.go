@@ -289,29 +289,24 @@ func awaits(args []string) {
 }
 
 func TestGenerationsFollowEachOther(t *testing.T) {
-	t.Parallel()
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			const parties, generations = 4, 50
-			r := newReferee()
-			sessions := kit.OpenAll(t, []*redistest.Server{srv, srv, srv}, nil)
-			over := r.watch(t, parties, func(who int) *holdfast.Session { return sessions[max(who-1, 0)] }, // two share one
-				func(ctx context.Context, said passage) {
-					if said.Gen == generations {
-						<-ctx.Done()
-					}
-				})
-			for range parties {
-				r.await(t, "the last generation", func(p passage) bool { return p.Gen == generations })
-			}
-			over()
-			require.Equal(t, generations, r.check(t))
-			keys := srv.Keyspace(t)
-			require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "4"}}, keys)
-		})
-	}
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		const parties, generations = 4, 50
+		r := newReferee()
+		sessions := kit.OpenAll(t, []*redistest.Server{srv, srv, srv}, nil)
+		over := r.watch(t, parties, func(who int) *holdfast.Session { return sessions[max(who-1, 0)] }, // two share one
+			func(ctx context.Context, said passage) {
+				if said.Gen == generations {
+					<-ctx.Done()
+				}
+			})
+		for range parties {
+			r.await(t, "the last generation", func(p passage) bool { return p.Gen == generations })
+		}
+		over()
+		require.Equal(t, generations, r.check(t))
+		keys := srv.Keyspace(t)
+		require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "4"}}, keys)
+	})
 }
 
 func TestAPartyThatLeaves(t *testing.T) {

@@ -129,57 +129,52 @@ func TestACandidateThatMayNotAskReplicasIsToldSo(t *testing.T) {
 }
 
 func TestALeaderIsFollowedInOrder(t *testing.T) {
-	t.Parallel()
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			onlooker := kit.Open(t, srv.Addr(), &holdfast.Options{Anonymous: true})
-			require.Zero(t, current(t, onlooker, 0))
-			require.Empty(t, queued(t, onlooker, 0))
-			began := time.Now().Add(-time.Second)
-			var all []*candidate
-			for i := range 3 {
-				label := "candidate " + strconv.Itoa(i)
-				client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
-				all = append(all, stand(t, kit.OpenKnown(t, client, &holdfast.Options{Label: label, Anonymous: i == 2})))
-				if i == 0 {
-					all[0].led <- all[0].leads(t)
-				}
-				queued(t, onlooker, i)
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		onlooker := kit.Open(t, srv.Addr(), &holdfast.Options{Anonymous: true})
+		require.Zero(t, current(t, onlooker, 0))
+		require.Empty(t, queued(t, onlooker, 0))
+		began := time.Now().Add(-time.Second)
+		var all []*candidate
+		for i := range 3 {
+			label := "candidate " + strconv.Itoa(i)
+			client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
+			all = append(all, stand(t, kit.OpenKnown(t, client, &holdfast.Options{Label: label, Anonymous: i == 2})))
+			if i == 0 {
+				all[0].led <- all[0].leads(t)
 			}
-			var last int64
-			for i, c := range all {
-				ctx := c.leads(t)
-				term := leader.Term(ctx)
-				require.Greater(t, term, last)
-				last = term
-				l := current(t, onlooker, term)
-				require.Contains(t, l.ID, c.session.ID()+":")
-				require.WithinRange(t, l.Since, began, time.Now().Add(time.Second))
-				if i < 2 {
-					require.Equal(t, "candidate "+strconv.Itoa(i), l.Label)
-					require.Equal(t, os.Getpid(), l.PID)
-					require.NotEmpty(t, l.Host)
-				} else {
-					require.Equal(t, leader.Leader{ID: l.ID, Term: term, Since: l.Since}, l)
-				}
-				waiting := queued(t, onlooker, 2-i)
-				for n, w := range waiting {
-					require.Contains(t, w.ID, all[i+1+n].session.ID()+":", "the next one first")
-				}
-				c.leave <- errDone
-				require.Equal(t, errDone, kit.Within(t, 5*time.Second, c.ended, "the end"))
-				require.ErrorIs(t, ctx.Err(), context.Canceled)
-				require.Equal(t, term, leader.Term(ctx), "it stays")
+			queued(t, onlooker, i)
+		}
+		var last int64
+		for i, c := range all {
+			ctx := c.leads(t)
+			term := leader.Term(ctx)
+			require.Greater(t, term, last)
+			last = term
+			l := current(t, onlooker, term)
+			require.Contains(t, l.ID, c.session.ID()+":")
+			require.WithinRange(t, l.Since, began, time.Now().Add(time.Second))
+			if i < 2 {
+				require.Equal(t, "candidate "+strconv.Itoa(i), l.Label)
+				require.Equal(t, os.Getpid(), l.PID)
+				require.NotEmpty(t, l.Host)
+			} else {
+				require.Equal(t, leader.Leader{ID: l.ID, Term: term, Since: l.Since}, l)
 			}
-			require.Zero(t, current(t, onlooker, 0))
-			require.NotContains(t, srv.Keyspace(t), "holdfast_leader:{"+election+"}", "it was told before Run returned")
-			for key, v := range srv.Keyspace(t) {
-				require.True(t, v.Expires, key)
+			waiting := queued(t, onlooker, 2-i)
+			for n, w := range waiting {
+				require.Contains(t, w.ID, all[i+1+n].session.ID()+":", "the next one first")
 			}
-		})
-	}
+			c.leave <- errDone
+			require.Equal(t, errDone, kit.Within(t, 5*time.Second, c.ended, "the end"))
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			require.Equal(t, term, leader.Term(ctx), "it stays")
+		}
+		require.Zero(t, current(t, onlooker, 0))
+		require.NotContains(t, srv.Keyspace(t), "holdfast_leader:{"+election+"}", "it was told before Run returned")
+		for key, v := range srv.Keyspace(t) {
+			require.True(t, v.Expires, key)
+		}
+	})
 }
 
 func TestALeaderResigns(t *testing.T) {

@@ -27,6 +27,17 @@ var EitherServer = map[string]func(t *testing.T) *redistest.Server{
 	"embedded": StartEmbedded,
 }
 
+// OnEither runs a test on each of them.
+func OnEither(t *testing.T, test func(t *testing.T, srv *redistest.Server)) {
+	t.Parallel()
+	for name, start := range EitherServer {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
 // newEmbeddedRedLocks is newRedLocks with companions on embedded servers.
 func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := []*holdfasttest.Server{holdfasttest.NewServer(t), holdfasttest.NewServer(t)}

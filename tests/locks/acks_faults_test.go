@@ -104,29 +104,24 @@ func TestAHoldThatIsLostWhileReplicasAreWaitedForIsNone(t *testing.T) {
 
 // A lease that a later call makes longer counts when replicas have that.
 func TestALongerLeaseCountsWhenReplicasHaveIt(t *testing.T) {
-	t.Parallel()
-	for _, k := range kit.OnOneServer() {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			master := redistest.Start(t)
-			replica := redistest.StartReplica(t, master)
-			s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
-			l := k.Make(s, "orders", time.Minute)
-			hold := kit.Lock(t, t.Context(), l)
-			require.NoError(t, hold.Extend(t.Context(), 2*time.Minute))
-			before := hold.Deadline()
-			replica.Pause()
-			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			require.ErrorIs(t, hold.Extend(short, 10*time.Minute), context.DeadlineExceeded)
-			require.Equal(t, before, hold.Deadline(), "no replica has the longer lease")
-			require.NoError(t, hold.Err())
-			replica.Resume()
-			require.NoError(t, hold.Extend(t.Context(), 10*time.Minute))
-			require.Greater(t, hold.Deadline(), before)
-			require.NoError(t, hold.Release())
-		})
-	}
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, master *redistest.Server) {
+		replica := redistest.StartReplica(t, master)
+		s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+		l := k.Make(s, "orders", time.Minute)
+		hold := kit.Lock(t, t.Context(), l)
+		require.NoError(t, hold.Extend(t.Context(), 2*time.Minute))
+		before := hold.Deadline()
+		replica.Pause()
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, hold.Extend(short, 10*time.Minute), context.DeadlineExceeded)
+		require.Equal(t, before, hold.Deadline(), "no replica has the longer lease")
+		require.NoError(t, hold.Err())
+		replica.Resume()
+		require.NoError(t, hold.Extend(t.Context(), 10*time.Minute))
+		require.Greater(t, hold.Deadline(), before)
+		require.NoError(t, hold.Release())
+	})
 }
 
 // So does that of a nested hold with a lease of its own.
@@ -216,24 +211,19 @@ func TestAMasterThatIsDemotedCostsAnotherRound(t *testing.T) {
 
 // What is not acknowledged was never held, to observers either.
 func TestAnObserverSeesNoHoldThatIsNotAcknowledged(t *testing.T) {
-	t.Parallel()
-	for _, k := range kit.OnOneServer() {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			master := redistest.Start(t)
-			o := &lookout{}
-			opts := acksOptions(1, 10*time.Millisecond)
-			opts.Observer = o.observer()
-			s := kit.Open(t, master.Addr(), opts)
-			_, err := k.Make(s, "orders", 0).Lock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
-			awaitNothing(t, master)
-			require.NoError(t, s.Close())
-			require.Zero(t, o.sum("hold"))
-			require.Positive(t, o.sum("attempt well"))
-			require.Equal(t, 1, o.counts(k.Title())["acquired badly"])
-		})
-	}
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, master *redistest.Server) {
+		o := &lookout{}
+		opts := acksOptions(1, 10*time.Millisecond)
+		opts.Observer = o.observer()
+		s := kit.Open(t, master.Addr(), opts)
+		_, err := k.Make(s, "orders", 0).Lock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+		awaitNothing(t, master)
+		require.NoError(t, s.Close())
+		require.Zero(t, o.sum("hold"))
+		require.Positive(t, o.sum("attempt well"))
+		require.Equal(t, 1, o.counts(k.Title())["acquired badly"])
+	})
 }
 
 // A look at who has what leaves a key alone whose end an operator has taken away.

@@ -92,37 +92,32 @@ func TestASessionHasAllTheConnectionsThatItNeeds(t *testing.T) {
 
 // An acquisition of any kind counts when the replica has it, and else it is given back.
 func TestAnAcquisitionCountsWhenReplicasHaveIt(t *testing.T) {
-	t.Parallel()
-	for _, k := range kit.OnOneServer() {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			master := redistest.Start(t)
-			replica := redistest.StartReplica(t, master)
-			patient := kit.Open(t, master.Addr(), acksOptions(holdfast.AcksAll, acksPatience))
-			hold := kit.Lock(t, t.Context(), k.Make(patient, k.Name, 0))
-			require.NotEmpty(t, replica.Keyspace(t))
-			require.NoError(t, hold.Release())
-			hold = kit.Lock(t, t.Context(), k.Make(patient, k.Name, time.Minute)) // with a fixed lease
-			require.NoError(t, hold.Release())
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, master *redistest.Server) {
+		replica := redistest.StartReplica(t, master)
+		patient := kit.Open(t, master.Addr(), acksOptions(holdfast.AcksAll, acksPatience))
+		hold := kit.Lock(t, t.Context(), k.Make(patient, k.Name, 0))
+		require.NotEmpty(t, replica.Keyspace(t))
+		require.NoError(t, hold.Release())
+		hold = kit.Lock(t, t.Context(), k.Make(patient, k.Name, time.Minute)) // with a fixed lease
+		require.NoError(t, hold.Release())
 
-			hasty := kit.Open(t, master.Addr(), acksOptions(1, 50*time.Millisecond))
-			replica.Pause()
-			for _, l := range []kit.Locker{k.Make(hasty, k.Name, 0), k.Make(hasty, k.Name, time.Minute)} {
-				for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
-					got, wanted, why := notAcknowledged(t, tooFew(t, take))
-					require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
-					awaitNothing(t, master)
-					kit.Await(t, "a permit, whose key has no end, to be given back", func() bool {
-						locked, err := l.Locked(t.Context())
-						return err == nil && !locked
-					})
-				}
+		hasty := kit.Open(t, master.Addr(), acksOptions(1, 50*time.Millisecond))
+		replica.Pause()
+		for _, l := range []kit.Locker{k.Make(hasty, k.Name, 0), k.Make(hasty, k.Name, time.Minute)} {
+			for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
+				got, wanted, why := notAcknowledged(t, tooFew(t, take))
+				require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
+				awaitNothing(t, master)
+				kit.Await(t, "a permit, whose key has no end, to be given back", func() bool {
+					locked, err := l.Locked(t.Context())
+					return err == nil && !locked
+				})
 			}
-			replica.Resume()
-			hold = kit.Lock(t, t.Context(), k.Make(patient, k.Name, 0))
-			require.NoError(t, hold.Release())
-		})
-	}
+		}
+		replica.Resume()
+		hold = kit.Lock(t, t.Context(), k.Make(patient, k.Name, 0))
+		require.NoError(t, hold.Release())
+	})
 }
 
 // Several permits that one call has taken come back together.

@@ -294,34 +294,29 @@ func TestALatchExistsWhileItIsClosed(t *testing.T) {
 
 // The longest times are what they are, and none is over at once.
 func TestTheLongestTimes(t *testing.T) {
-	t.Parallel()
 	const longest = time.Duration(math.MaxInt64)
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-			patient := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: longest})
-			extended := kit.Lock(t, t.Context(), rlock.New(s, "extended", nil))
-			require.NoError(t, extended.Extend(t.Context(), longest))
-			for _, h := range []*holdfast.Hold{
-				extended,
-				kit.Lock(t, t.Context(), rlock.New(s, "fixed", &rlock.Options{FixedLease: longest})),
-				kit.Lock(t, t.Context(), rlock.New(patient, "renewed", nil)),
-			} {
-				_, err := rlock.New(other, h.Name(), nil).TryLock(t.Context())
-				require.ErrorIs(t, err, holdfast.ErrBusy)
-				require.NoError(t, h.Release())
-			}
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		patient := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: longest})
+		extended := kit.Lock(t, t.Context(), rlock.New(s, "extended", nil))
+		require.NoError(t, extended.Extend(t.Context(), longest))
+		for _, h := range []*holdfast.Hold{
+			extended,
+			kit.Lock(t, t.Context(), rlock.New(s, "fixed", &rlock.Options{FixedLease: longest})),
+			kit.Lock(t, t.Context(), rlock.New(patient, "renewed", nil)),
+		} {
+			_, err := rlock.New(other, h.Name(), nil).TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrBusy)
+			require.NoError(t, h.Release())
+		}
 
-			p := semaphore.New(s, "pool")
-			yes(t)(p.TrySetPermitsFor(t.Context(), 3, longest))
-			yes(t)(p.ExpireAt(t.Context(), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)))
-			yes(t)(p.Exists(t.Context()))
-			yes(t)(p.Expire(t.Context(), longest))
-			n, err := p.AvailablePermits(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 3, n)
-		})
-	}
+		p := semaphore.New(s, "pool")
+		yes(t)(p.TrySetPermitsFor(t.Context(), 3, longest))
+		yes(t)(p.ExpireAt(t.Context(), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)))
+		yes(t)(p.Exists(t.Context()))
+		yes(t)(p.Expire(t.Context(), longest))
+		n, err := p.AvailablePermits(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+	})
 }

@@ -107,107 +107,97 @@ func TestNestedAndDetachedHoldsGuard(t *testing.T) {
 }
 
 func TestWhatGuardedCommandsReply(t *testing.T) {
-	t.Parallel()
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			client := kit.NewClient(t, srv.Addr())
-			b := client.B
-			hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
-			replies, err := hold.Guard(t.Context())
-			require.NoError(t, err)
-			require.Empty(t, replies)
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		client := kit.NewClient(t, srv.Addr())
+		b := client.B
+		hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
+		replies, err := hold.Guard(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, replies)
 
-			replies, err = hold.Guard(t.Context(),
-				b().Set().Key("s").Value("v\r\n\x00").Build(), b().Get().Key("s").Build(), b().Get().Key("none").Build(),
-				b().Incr().Key("n").Build(), b().Hset().Key("h").FieldValue().FieldValue("f", "1").Build(),
-				b().Hgetall().Key("h").Build(), b().Mget().Key("none", "n").Build())
-			require.NoError(t, err)
-			require.Len(t, replies, 7)
-			require.Equal(t, "OK", valueOf(replies[0].ToString()))
-			require.Equal(t, "v\r\n\x00", valueOf(replies[1].ToString()))
-			require.True(t, replies[2].IsNil())
-			require.EqualValues(t, 1, valueOf(replies[3].AsInt64()))
-			require.Equal(t, map[string]string{"f": "1"}, valueOf(replies[5].AsStrMap()))
-			several, err := replies[6].ToArray()
-			require.NoError(t, err)
-			require.True(t, several[0].IsNil())
-			require.Equal(t, "1", valueOf(several[1].ToString()))
+		replies, err = hold.Guard(t.Context(),
+			b().Set().Key("s").Value("v\r\n\x00").Build(), b().Get().Key("s").Build(), b().Get().Key("none").Build(),
+			b().Incr().Key("n").Build(), b().Hset().Key("h").FieldValue().FieldValue("f", "1").Build(),
+			b().Hgetall().Key("h").Build(), b().Mget().Key("none", "n").Build())
+		require.NoError(t, err)
+		require.Len(t, replies, 7)
+		require.Equal(t, "OK", valueOf(replies[0].ToString()))
+		require.Equal(t, "v\r\n\x00", valueOf(replies[1].ToString()))
+		require.True(t, replies[2].IsNil())
+		require.EqualValues(t, 1, valueOf(replies[3].AsInt64()))
+		require.Equal(t, map[string]string{"f": "1"}, valueOf(replies[5].AsStrMap()))
+		several, err := replies[6].ToArray()
+		require.NoError(t, err)
+		require.True(t, several[0].IsNil())
+		require.Equal(t, "1", valueOf(several[1].ToString()))
 
-			replies, err = hold.Guard(t.Context(),
-				b().Set().Key("a").Value("1").Build(), b().Incr().Key("h").Build(), b().Set().Key("z").Value("1").Build())
-			require.ErrorContains(t, err, `rlock "x": guard: command 2, INCR: `)
-			require.ErrorContains(t, err, "WRONGTYPE")
-			_, ok := rueidis.IsRedisErr(errors.Unwrap(errors.Unwrap(err)))
-			require.True(t, ok)
-			require.Len(t, replies, 1)
-			require.Equal(t, "1", srv.Str(t, "GET", "a"))
-			require.Zero(t, srv.Do(t, "EXISTS", "z"), "none after the one that failed")
-			require.NoError(t, hold.Err())
+		replies, err = hold.Guard(t.Context(),
+			b().Set().Key("a").Value("1").Build(), b().Incr().Key("h").Build(), b().Set().Key("z").Value("1").Build())
+		require.ErrorContains(t, err, `rlock "x": guard: command 2, INCR: `)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		_, ok := rueidis.IsRedisErr(errors.Unwrap(errors.Unwrap(err)))
+		require.True(t, ok)
+		require.Len(t, replies, 1)
+		require.Equal(t, "1", srv.Str(t, "GET", "a"))
+		require.Zero(t, srv.Do(t, "EXISTS", "z"), "none after the one that failed")
+		require.NoError(t, hold.Err())
 
-			for _, words := range []int{4000, 4001} {
-				push := b().Rpush().Key("list").Element(slices.Repeat([]string{"e"}, words-2)...).Build()
-				if _, err = hold.Guard(t.Context(), push); words == 4000 {
-					require.NoError(t, err)
-				} else {
-					require.ErrorContains(t, err, "command 1, RPUSH: it has 4001 words")
-				}
-				require.EqualValues(t, 3998, srv.Do(t, "LLEN", "list"))
+		for _, words := range []int{4000, 4001} {
+			push := b().Rpush().Key("list").Element(slices.Repeat([]string{"e"}, words-2)...).Build()
+			if _, err = hold.Guard(t.Context(), push); words == 4000 {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, "command 1, RPUSH: it has 4001 words")
 			}
-		})
-	}
+			require.EqualValues(t, 3998, srv.Do(t, "LLEN", "list"))
+		}
+	})
 }
 
 func TestWhatGuardedScriptsReply(t *testing.T) {
-	t.Parallel()
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
-			for source, want := range map[string]any{
-				"return 0":                               int64(0),
-				"return":                                 nil,
-				"return nil":                             nil,
-				"-- a comment":                           nil,
-				"return false":                           nil,
-				"return {}":                              []any{},
-				"return {0}":                             []any{int64(0)},
-				"return {ok = 'FINE'}":                   "FINE",
-				"return #KEYS + 10 * #ARGV":              int64(32),
-				"return KEYS[1] .. ARGV[3]":              "k1a3",
-				"local a = {...} return #a":              "error: '...'",
-				"return redis.call('INCR','n')":          int64(1),
-				"return redis.error_reply('MINE it is')": "error: MINE it is",
-				"return redis.pcall('NOSUCH')":           "error: nown",
-				"redis.call('INCR', 'i') error('mine')":  "error: mine",
-				"error({1})":                             "error: ",
-				"redis.call('INCR', 'i') redis.call('INCR', 'x')": "error: WRONGTYPE",
-				"this is no Lua": "error: ",
-				"#!lua":          "error: #!",
-			} {
-				reply, err := hold.GuardScript(t.Context(), source, []string{"k1", "k2"}, "a1", "a2", "a3")
-				if text, fails := want.(string); fails && strings.HasPrefix(text, "error: ") {
-					require.ErrorContains(t, err, strings.TrimPrefix(text, "error: "), source)
-					require.ErrorContains(t, err, `rlock "x": guard: `)
-					require.NotErrorIs(t, err, holdfast.ErrLost)
-					continue
-				}
-				require.NoError(t, err, source)
-				got, err := reply.ToAny()
-				if want == nil {
-					require.True(t, reply.IsNil(), source)
-					continue
-				}
-				require.NoError(t, err, source)
-				require.Equal(t, want, got, source)
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
+		for source, want := range map[string]any{
+			"return 0":                               int64(0),
+			"return":                                 nil,
+			"return nil":                             nil,
+			"-- a comment":                           nil,
+			"return false":                           nil,
+			"return {}":                              []any{},
+			"return {0}":                             []any{int64(0)},
+			"return {ok = 'FINE'}":                   "FINE",
+			"return #KEYS + 10 * #ARGV":              int64(32),
+			"return KEYS[1] .. ARGV[3]":              "k1a3",
+			"local a = {...} return #a":              "error: '...'",
+			"return redis.call('INCR','n')":          int64(1),
+			"return redis.error_reply('MINE it is')": "error: MINE it is",
+			"return redis.pcall('NOSUCH')":           "error: nown",
+			"redis.call('INCR', 'i') error('mine')":  "error: mine",
+			"error({1})":                             "error: ",
+			"redis.call('INCR', 'i') redis.call('INCR', 'x')": "error: WRONGTYPE",
+			"this is no Lua": "error: ",
+			"#!lua":          "error: #!",
+		} {
+			reply, err := hold.GuardScript(t.Context(), source, []string{"k1", "k2"}, "a1", "a2", "a3")
+			if text, fails := want.(string); fails && strings.HasPrefix(text, "error: ") {
+				require.ErrorContains(t, err, strings.TrimPrefix(text, "error: "), source)
+				require.ErrorContains(t, err, `rlock "x": guard: `)
+				require.NotErrorIs(t, err, holdfast.ErrLost)
+				continue
 			}
-			require.Equal(t, "2", srv.Str(t, "GET", "i"), "what was done before the error")
-			require.NoError(t, hold.Err())
-			require.NoError(t, hold.Release())
-		})
-	}
+			require.NoError(t, err, source)
+			got, err := reply.ToAny()
+			if want == nil {
+				require.True(t, reply.IsNil(), source)
+				continue
+			}
+			require.NoError(t, err, source)
+			require.Equal(t, want, got, source)
+		}
+		require.Equal(t, "2", srv.Str(t, "GET", "i"), "what was done before the error")
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Release())
+	})
 }
 
 // A permit guards until its lease is over by the server's clock, not until somebody takes it out.

@@ -20,36 +20,31 @@ import (
 
 // Anybody may ask for the last token that was issued: during the hold, after it, and with any options.
 func TestTheLastToken(t *testing.T) {
-	t.Parallel()
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{Fenced: true})
-			onlooker := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil)
-			requireToken := func(want int64) {
-				t.Helper()
-				token, err := onlooker.LastToken(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, want, token)
-			}
-			requireToken(0)
-			for want := int64(1); want <= 3; want++ {
-				hold := kit.Lock(t, t.Context(), l)
-				require.Equal(t, want, hold.Token())
-				requireToken(want)
-				nested := kit.Lock(t, hold.Context(t.Context()), l)
-				requireToken(want)
-				require.NoError(t, nested.Release())
-				require.NoError(t, hold.Release())
-				requireToken(want)
-			}
-			require.NoError(t, kit.Lock(t, t.Context(), onlooker).Release()) // issues none
-			requireToken(3)
-			srv.Do(t, "DEL", "redisson_lock_token:{orders}")
-			requireToken(0)
-		})
-	}
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{Fenced: true})
+		onlooker := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil)
+		requireToken := func(want int64) {
+			t.Helper()
+			token, err := onlooker.LastToken(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, token)
+		}
+		requireToken(0)
+		for want := int64(1); want <= 3; want++ {
+			hold := kit.Lock(t, t.Context(), l)
+			require.Equal(t, want, hold.Token())
+			requireToken(want)
+			nested := kit.Lock(t, hold.Context(t.Context()), l)
+			requireToken(want)
+			require.NoError(t, nested.Release())
+			require.NoError(t, hold.Release())
+			requireToken(want)
+		}
+		require.NoError(t, kit.Lock(t, t.Context(), onlooker).Release()) // issues none
+		requireToken(3)
+		srv.Do(t, "DEL", "redisson_lock_token:{orders}")
+		requireToken(0)
+	})
 }
 
 // A release that hands the lock to a session in the line issues its token, which is the last one then.
@@ -116,59 +111,54 @@ func serverMicros(t *testing.T, srv *redistest.Server) int64 {
 }
 
 func TestTokensThatExpireNeverGoBack(t *testing.T) {
-	t.Parallel()
 	const key, ttl = "redisson_lock_token:{orders}", 2 * time.Minute
-	for name, start := range kit.EitherServer {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := start(t)
-			l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{Fenced: true, TokenTTL: ttl})
-			last := serverMicros(t, srv)
-			// requireNext takes the lock twice, nested, and releases it.
-			requireNext := func(least int64, lives time.Duration) {
-				t.Helper()
-				hold := kit.Lock(t, t.Context(), l)
-				require.Greater(t, hold.Token(), least)
-				last = hold.Token()
-				left := time.Duration(srv.Do(t, "PTTL", key).(int64)) * time.Millisecond
-				if lives < 0 {
-					require.Equal(t, -time.Millisecond, left)
-				} else {
-					require.InDelta(t, lives, left, float64(30*time.Second))
-					require.LessOrEqual(t, left, lives)
-				}
-				nested := kit.Lock(t, hold.Context(t.Context()), l)
-				require.Equal(t, last, nested.Token())
-				require.NoError(t, nested.Release())
-				require.NoError(t, hold.Release())
-				token, err := l.LastToken(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, last, token)
+	kit.OnEither(t, func(t *testing.T, srv *redistest.Server) {
+		l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{Fenced: true, TokenTTL: ttl})
+		last := serverMicros(t, srv)
+		// requireNext takes the lock twice, nested, and releases it.
+		requireNext := func(least int64, lives time.Duration) {
+			t.Helper()
+			hold := kit.Lock(t, t.Context(), l)
+			require.Greater(t, hold.Token(), least)
+			last = hold.Token()
+			left := time.Duration(srv.Do(t, "PTTL", key).(int64)) * time.Millisecond
+			if lives < 0 {
+				require.Equal(t, -time.Millisecond, left)
+			} else {
+				require.InDelta(t, lives, left, float64(30*time.Second))
+				require.LessOrEqual(t, left, lives)
 			}
-			for range 3 {
-				requireNext(last, ttl)
-				srv.Do(t, "INCR", key) // as Redisson does
-				require.Positive(t, srv.Do(t, "PTTL", key))
-				requireNext(last+1, ttl)
-				srv.Do(t, "PEXPIRE", key, "1000") // it is refreshed by use
-				requireNext(last, ttl)
-				srv.Do(t, "DEL", key) // it has expired, or was evicted
-			}
-			require.Less(t, last, serverMicros(t, srv))
+			nested := kit.Lock(t, hold.Context(t.Context()), l)
+			require.Equal(t, last, nested.Token())
+			require.NoError(t, nested.Release())
+			require.NoError(t, hold.Release())
+			token, err := l.LastToken(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, last, token)
+		}
+		for range 3 {
+			requireNext(last, ttl)
+			srv.Do(t, "INCR", key) // as Redisson does
+			require.Positive(t, srv.Do(t, "PTTL", key))
+			requireNext(last+1, ttl)
+			srv.Do(t, "PEXPIRE", key, "1000") // it is refreshed by use
+			requireNext(last, ttl)
+			srv.Do(t, "DEL", key) // it has expired, or was evicted
+		}
+		require.Less(t, last, serverMicros(t, srv))
 
-			// If the clock was set back by a day, the key lives until it is past the token again.
-			future := strconv.FormatInt(serverMicros(t, srv)+(24*time.Hour).Microseconds(), 10)
-			srv.Do(t, "SET", key, future, "PX", "1000")
-			requireNext(last, 24*time.Hour+ttl)
-			require.Equal(t, future, strconv.FormatInt(last-1, 10))
+		// If the clock was set back by a day, the key lives until it is past the token again.
+		future := strconv.FormatInt(serverMicros(t, srv)+(24*time.Hour).Microseconds(), 10)
+		srv.Do(t, "SET", key, future, "PX", "1000")
+		requireNext(last, 24*time.Hour+ttl)
+		require.Equal(t, future, strconv.FormatInt(last-1, 10))
 
-			// What others have made, who would begin at 1 again, stays for ever.
-			srv.Do(t, "SET", key, "5")
-			requireNext(serverMicros(t, srv)-1, -1)
-			srv.Do(t, "INCR", key)
-			requireNext(last+1, -1)
-		})
-	}
+		// What others have made, who would begin at 1 again, stays for ever.
+		srv.Do(t, "SET", key, "5")
+		requireNext(serverMicros(t, srv)-1, -1)
+		srv.Do(t, "INCR", key)
+		requireNext(last+1, -1)
+	})
 }
 
 // A token's key that has really expired, and one that a release issues for a session in the line.
