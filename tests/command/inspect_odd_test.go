@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,12 +20,7 @@ func TestLsChooses(t *testing.T) {
 	srv.Do(t, "SET", "session:9", "anything", "PX", "60000")
 	srv.Do(t, "SET", "redisson_lock_token:{ended}", "17")
 	srv.Do(t, "RPUSH", "redisson_lock_queue:{fa[ir}", java1)
-	keys := func(names map[string]told) (all []string) {
-		for name := range names {
-			all = append(all, name)
-		}
-		return all
-	}
+	keys := func(names map[string]told) []string { return slices.Collect(maps.Keys(names)) }
 	assert.ElementsMatch(t, []string{"fair", "fenced", "fa[ir"}, keys(listed(t, srv, "f*")))
 	assert.ElementsMatch(t, []string{"fa[ir"}, keys(listed(t, srv, `fa\[*`)))
 	assert.ElementsMatch(t, []string{"read", "written"}, keys(listed(t, srv, "--kind", "rwlock")))

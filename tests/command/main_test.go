@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -117,11 +118,7 @@ func cleanEnv() (env []string) {
 // open opens a session of this process on the server.
 func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, opts)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	redistest.Limit(t, func() { _ = s.Close() })
-	return s
+	return kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, opts)
 }
 
 // unread opens a pipe that nobody reads any more.

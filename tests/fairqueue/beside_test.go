@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -96,12 +97,9 @@ func (k *keys) store(now ms) []stored {
 
 // inOrder returns the members of a sorted set in order.
 func inOrder(set map[owner]ms, score func(owner) float64) []owner {
-	members := make([]owner, 0, len(set))
-	for o := range set {
-		members = append(members, o)
-	}
-	slices.SortFunc(members, func(a, b owner) int { return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(a, b)) })
-	return members
+	return slices.SortedFunc(maps.Keys(set), func(a, b owner) int {
+		return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(a, b))
+	})
 }
 
 // shown formats the keys as an outcome does.

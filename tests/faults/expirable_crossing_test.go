@@ -31,9 +31,7 @@ type crossing struct {
 
 func newCrossing(t *testing.T, n int, fixed, lease time.Duration) *crossing {
 	t.Helper()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, p := kit.StartProxied(t)
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	c := &crossing{T: t, srv: srv, proxy: p, session: s, permits: kit.NewExports(t, s, n, fixed), n: n}
 	require.NoError(t, c.take().Release())

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
-	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // A permitCall is an operation on a semaphore that takes no permit, with the number of free permits after it. One
@@ -115,9 +114,7 @@ func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 	kit.InParallel(t, 16, places, func(p place) string { return p.name + "/" + faults[p.fault].name },
 		func(t *testing.T, p place) {
 			c, f := permitCalls[p.name], faults[p.fault]
-			srv := redistest.Start(t)
-			proxied := proxy.Start(t, srv.Addr())
-			kit.LoadScripts(t, srv)
+			srv, proxied := kit.StartProxied(t)
 			s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 			counting, leased := kit.NewPool(t, s, 5), kit.NewExports(t, s, 6, time.Hour)
 			h, err := leased.Acquire(t.Context())

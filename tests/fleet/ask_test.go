@@ -41,15 +41,6 @@ func requireAsked(t *testing.T, l asker, holders int) {
 	require.Equal(t, holders, n)
 }
 
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // Whoever holds a lock hears that somebody wants it, and the next holder does not.
 func TestAHolderHearsThatSomebodyAsks(t *testing.T) {
 	t.Parallel()
@@ -66,7 +57,7 @@ func TestAHolderHearsThatSomebodyAsks(t *testing.T) {
 			kit.Await(t, "a subscription", func() bool {
 				return srv.Int(t, "PUBLISH", "holdfast_asked:{orders}", "") > 0
 			})
-			require.False(t, closed(asked))
+			require.False(t, kit.Closed(asked))
 			requireAsked(t, theirs, 1)
 			kit.Within(t, kit.LongestWait, asked, "to be asked")
 			require.NoError(t, hold.Release())
@@ -74,7 +65,7 @@ func TestAHolderHearsThatSomebodyAsks(t *testing.T) {
 			before := srv.CommandStats(t)["hget"]
 			other := next.Asked()
 			kit.Await(t, "the look of the next holder", func() bool { return srv.CommandStats(t)["hget"] > before })
-			require.False(t, closed(other), "the note was for the one before")
+			require.False(t, kit.Closed(other), "the note was for the one before")
 			require.NoError(t, next.Release())
 		})
 	}
@@ -100,7 +91,7 @@ func TestAHolderThatMissesTheMessageFindsTheNote(t *testing.T) {
 	kit.Within(t, kit.LongestWait, asked, "the note, without a message")
 	kit.Await(t, "the loss of the message", func() bool { return p.LostMessages() > 0 }) // the note may be found before
 	require.NoError(t, hold.Release())
-	require.False(t, closed(kit.Lock(t, t.Context(), l).Asked()))
+	require.False(t, kit.Closed(kit.Lock(t, t.Context(), l).Asked()))
 }
 
 // A lock that passes on inside a session keeps its wire owner. The next holder is not asked by what the former was
@@ -133,7 +124,7 @@ func TestWhoAskedIsNotAskedByItself(t *testing.T) {
 		require.Equal(t, hold.ID(), r.Hold.ID(), "it has passed on inside the session")
 		asked := r.Hold.Asked()
 		kit.Await(t, "a subscription", func() bool { return srv.Int(t, "PUBLISH", "holdfast_asked:{orders}", "") > 0 })
-		require.Never(t, func() bool { return closed(asked) }, 200*time.Millisecond, 10*time.Millisecond)
+		require.Never(t, func() bool { return kit.Closed(asked) }, 200*time.Millisecond, 10*time.Millisecond)
 		requireAsked(t, other, 1)
 		kit.Within(t, kit.LongestWait, asked, "to be asked by another one")
 		require.NoError(t, r.Hold.Release())
@@ -163,7 +154,7 @@ func TestAllHoldersAreAsked(t *testing.T) {
 	require.NoError(t, err)
 	permit, err := permits.Acquire(t.Context())
 	require.NoError(t, err)
-	require.False(t, closed(permit.Asked()))
+	require.False(t, kit.Closed(permit.Asked()))
 	require.NoError(t, permit.Release())
 }
 
@@ -178,7 +169,7 @@ func TestAsksThatAreRefused(t *testing.T) {
 	srv.Do(t, "SET", "holdfast_asked:{orders}", "something else")
 	asked := hold.Asked()
 	kit.Await(t, "a warning", func() bool { return len(log.Entries(t, "holdfast: is not told who asks")) == 1 })
-	require.False(t, closed(asked))
+	require.False(t, kit.Closed(asked))
 	_, err := l.Ask(t.Context())
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NoError(t, hold.Release())
@@ -226,7 +217,7 @@ func TestATokenThatIsUsedAgainIsNotAskedAgain(t *testing.T) {
 	before := srv.CommandStats(t)["hget"]
 	asked := next.Asked()
 	kit.Await(t, "a look", func() bool { return srv.CommandStats(t)["hget"] > before })
-	require.Never(t, func() bool { return closed(asked) }, 200*time.Millisecond, 10*time.Millisecond)
+	require.Never(t, func() bool { return kit.Closed(asked) }, 200*time.Millisecond, 10*time.Millisecond)
 	requireAsked(t, l, 1)
 	kit.Within(t, kit.LongestWait, asked, "to be asked")
 	require.NoError(t, next.Release())

@@ -168,7 +168,7 @@ func TestHandOversUnderSentinelFailover(t *testing.T) {
 			go func() {
 				n := 0
 				for i := 0; hold.Err() == nil && n < 20; {
-					after := closed(over)
+					after := kit.Closed(over)
 					if next, err := hold.HandTo(context.Background(), sessions[1-i]); err == nil {
 						hold, i = next, 1-i
 						if after {

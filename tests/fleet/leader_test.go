@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -465,11 +466,7 @@ func (h *history) check(t *testing.T) (terms int) {
 			b.to = max(b.to, s.At)
 		}
 	}
-	numbers := make([]int64, 0, len(all))
-	for n := range all {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
+	numbers := slices.Sorted(maps.Keys(all))
 	for i, n := range numbers[1:] {
 		before := all[numbers[i]]
 		require.LessOrEqual(t, before.to, all[n].from, "term %d had not ended when %d began", numbers[i], n)

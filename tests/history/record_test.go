@@ -194,16 +194,13 @@ func modelOf[S any](initial S, after func(S, deed) []S, equal func(a, b S) bool)
 }
 
 // perLock splits a history so that each lock's part is checked by itself.
-func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+func perLock(history []porcupine.Operation) [][]porcupine.Operation {
 	byLock := map[string][]porcupine.Operation{}
 	for _, o := range history {
 		name := o.Input.(deed).Lock
 		byLock[name] = append(byLock[name], o)
 	}
-	for _, part := range byLock {
-		parts = append(parts, part)
-	}
-	return parts
+	return slices.Collect(maps.Values(byLock))
 }
 
 func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Operation) {

@@ -229,7 +229,7 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) { // alone: its servers
 	for who := range chronicleFleets * chroniclersEach {
 		mine, caller := locks[who%chronicleFleets], &client{number: who, tell: c.book.write}
 		callers.Go(func() {
-			for !ended(done) {
+			for !kit.Closed(done) {
 				c.take(caller, mine[rand.N(len(mine))])
 				lasts(rand.N(20*time.Millisecond), done)
 			}
@@ -259,16 +259,6 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) { // alone: its servers
 		p.CutAll() // so that no session finds out only now
 	}
 	fleets[0].Empty()
-}
-
-// ended reports whether a channel is closed.
-func ended(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // A history that finds nothing proves nothing.

@@ -148,14 +148,7 @@ func TestJavaDiesBeforeALine(t *testing.T) {
 func first(t *testing.T, attempts []*attempt) (i int) {
 	t.Helper()
 	kit.Await(t, "one has the lock", func() bool {
-		i = slices.IndexFunc(attempts, func(a *attempt) bool {
-			select {
-			case <-a.done:
-				return true
-			default:
-				return false
-			}
-		})
+		i = slices.IndexFunc(attempts, func(a *attempt) bool { return kit.Closed(a.done) })
 		return i >= 0
 	})
 	require.NoError(t, attempts[i].err)

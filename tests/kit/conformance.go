@@ -16,9 +16,6 @@ func EachKind(t *testing.T, test conformance) { run(t, rows(Kinds, false), test)
 // EachAlone is EachKind for the kinds whose locks are on one server.
 func EachAlone(t *testing.T, test conformance) { run(t, rows(OnOneServer(), false), test) }
 
-// EachLock is EachKind for the kinds that have owners.
-func EachLock(t *testing.T, test conformance) { run(t, rows(owned(), false), test) }
-
 // EveryKind is EachKind on real servers and on the embedded one of holdfasttest: users must test on what their programs
 // run with.
 func EveryKind(t *testing.T, test conformance) { run(t, everyRow(Kinds), test) }
@@ -26,7 +23,7 @@ func EveryKind(t *testing.T, test conformance) { run(t, everyRow(Kinds), test) }
 // EveryAlone is EachAlone on both servers.
 func EveryAlone(t *testing.T, test conformance) { run(t, everyRow(OnOneServer()), test) }
 
-// EveryLock is EachLock on both servers.
+// EveryLock is EveryKind for the kinds that have owners.
 func EveryLock(t *testing.T, test conformance) { run(t, everyRow(owned()), test) }
 
 // What follows is for tests that mostly wait: eight kinds do so at once, in the place of one test. Of embedded servers,
@@ -38,7 +35,7 @@ func EachKindAtOnce(t *testing.T, test conformance) { runAtOnce(t, Kinds, false,
 // EachAloneAtOnce is EachAlone, eight at once.
 func EachAloneAtOnce(t *testing.T, test conformance) { runAtOnce(t, OnOneServer(), false, test) }
 
-// EachLockAtOnce is EachLock, eight at once.
+// EachLockAtOnce is EachKindAtOnce for the kinds that have owners.
 func EachLockAtOnce(t *testing.T, test conformance) { runAtOnce(t, owned(), false, test) }
 
 // EveryKindAtOnce is EveryKind, eight at once.

@@ -48,6 +48,16 @@ func Pause(began time.Time) {
 	time.Sleep(min(2*time.Millisecond+time.Since(began)/20, 20*time.Millisecond))
 }
 
+// Closed reports whether a channel is closed to which nothing is sent.
+func Closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // Within receives from c or fails the test.
 func Within[T any](t testing.TB, d time.Duration, c <-chan T, what string) T {
 	t.Helper()

@@ -95,7 +95,7 @@ func TestAHoldThatIsLostWhileReplicasAreWaitedForIsNone(t *testing.T) {
 	replica.Pause()
 	got := kit.GoLock(t.Context(), l.Lock)
 	awaitBlocked(t, master)
-	require.True(t, must2(l.ForceUnlock(t.Context())))
+	require.True(t, valueOf(l.ForceUnlock(t.Context())))
 	replica.Resume()
 	r := kit.Within(t, acksPatience, got, "the end of the call")
 	require.ErrorIs(t, r.Err, holdfast.ErrLost)

@@ -75,9 +75,7 @@ func TestSeveralPermitsUnderFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := redistest.Start(t)
-			proxied := proxy.Start(t, srv.Addr())
-			kit.LoadScripts(t, srv)
+			srv, proxied := kit.StartProxied(t)
 			e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 7, 0)
 			holds, err := e.AcquireN(t.Context(), 4)
 			require.NoError(t, err)

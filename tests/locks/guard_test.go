@@ -457,7 +457,7 @@ func TestTheACLOfTheGuideIsEnoughForAGuard(t *testing.T) {
 	assert.Equal(t, "2", servers[0].Str(t, "GET", "app:stock"))
 }
 
-// valueOf returns the first of two results.
+// valueOf returns the result of a call that cannot fail.
 func valueOf[T any](value T, err error) T {
 	kit.Must(err)
 	return value

@@ -177,9 +177,7 @@ func TestAHandOverWhileTheServerStandsStill(t *testing.T) {
 // session has it twice, and keeps one.
 func TestACallThatIsGrantedWhatItIsHandedOver(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, p := kit.StartProxied(t)
 	r := newRelayAt(t, srv, p.Addr(), 30*time.Second)
 	h := r.lock()
 	next := r.settled(t.Context())
@@ -291,9 +289,7 @@ func (p parent) AfterFunc(func()) (stop func() bool) {
 // The hold may be lost while it is handed over. Then it is nobody's, and the lock is to be had.
 func TestAHoldThatIsLostWhileItIsHandedOver(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, p := kit.StartProxied(t)
 	r := newRelayAt(t, srv, p.Addr(), 30*time.Second)
 	h := r.lock()
 	next := r.settled(t.Context())

@@ -313,9 +313,7 @@ func TestWhatAnOwnerHasTwiceIsNotHandedOver(t *testing.T) {
 // Nor is what another call of the owner is about to have: a re-entry is under way when the first hold is released.
 func TestWhatTheOwnerReentersIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, p := kit.StartProxied(t)
 	r := newRelayAt(t, srv, p.Addr(), 10*time.Second)
 	ctx := holdfast.NewOwner(t.Context())
 	h := kit.Lock(t, ctx, r.l)
@@ -338,9 +336,7 @@ func TestWhatTheOwnerReentersIsNotHandedOver(t *testing.T) {
 // Nor is it while another call of the owner is between two attempts: it would re-enter what somebody else has by then.
 func TestWhatTheOwnerAsksForAgainIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, p := kit.StartProxied(t)
 	r := &relay{T: t, srv: srv, o: &lookout{}}
 	failed, goOn := make(chan struct{}), make(chan struct{})
 	between := sync.OnceFunc(func() { close(failed); <-goOn })
@@ -395,9 +391,7 @@ func TestTwoCallsOfOneOwnerThatWait(t *testing.T) {
 func TestWhatIsNotRenewedIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	const lease = 12 * time.Second
-	srv := redistest.Start(t)
-	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
+	srv, p := kit.StartProxied(t)
 	r := newRelayAt(t, srv, p.Addr(), lease)
 	p.On(kit.ScriptNamed("lock_renew"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	require.NoError(t, r.handOver(r.lock(), r.next(t.Context(), r.l.Lock)).Release(), "while it is fresh")

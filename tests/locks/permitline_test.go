@@ -203,9 +203,7 @@ func TestAPlaceThatIsTakenTooLateIsGivenUp(t *testing.T) {
 	for name, late := range map[string]proxy.Action{"the reply": proxy.HoldReply, "the call": proxy.Stall} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := redistest.Start(t)
-			proxied := proxy.Start(t, srv.Addr())
-			kit.LoadScripts(t, srv)
+			srv, proxied := kit.StartProxied(t)
 			p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 0)
 			line := wire.Line(p.Name())
 			waits := func(n int) { kit.Await(t, "the line", func() bool { return srv.Int(t, "LLEN", line) == int64(n) }) }

@@ -73,23 +73,17 @@ func TestAServerWithoutMemoryTakesCountsBack(t *testing.T) {
 	require.NoError(t, p.Acquire(t.Context(), 3))
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
-	require.True(t, must2(l.TrySetCount(t.Context(), 2)))
+	require.True(t, valueOf(l.TrySetCount(t.Context(), 2)))
 	outOfMemory(t, srv)
 	require.NoError(t, p.Release(t.Context(), 1))
-	require.True(t, must2(p.ReleaseIfExists(t.Context(), 2)))
+	require.True(t, valueOf(p.ReleaseIfExists(t.Context(), 2)))
 	free(t, p, 3)
 	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 2*time.Hour))
-	require.Greater(t, must2(e.RemainingLease(t.Context(), h.ID())), time.Hour)
+	require.Greater(t, valueOf(e.RemainingLease(t.Context(), h.ID())), time.Hour)
 	require.NoError(t, l.CountDown(t.Context()))
-	require.Equal(t, 1, must2(l.Count(t.Context())))
+	require.Equal(t, 1, valueOf(l.Count(t.Context())))
 	require.NoError(t, l.CountDown(t.Context()))
 	require.NoError(t, l.Wait(t.Context()))
-}
-
-// must2 returns the result of a call that cannot fail.
-func must2[T any](result T, err error) T {
-	kit.Must(err)
-	return result
 }
 
 // openWithRights opens a session for a user that may do everything. It also returns a function that takes away its
@@ -174,7 +168,7 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 			s, deny, allow := openWithRights(t, proxied.Addr(), srv)
 			p, e, l := kit.NewPool(t, s, 9), kit.NewExports(t, s, 2, semaphore.Forever), latch.New(s, "ready")
 			require.NoError(t, p.Acquire(t.Context(), 6))
-			require.True(t, must2(l.TrySetCount(t.Context(), 1)))
+			require.True(t, valueOf(l.TrySetCount(t.Context(), 1)))
 			holds, err := e.AcquireN(t.Context(), 2)
 			require.NoError(t, err)
 			require.NoError(t, holds[1].Detach())

@@ -53,7 +53,7 @@ func TestCountsSurviveConnectionsThatAreNotUp(t *testing.T) {
 			s := kit.Open(t, proxied.Addr(), nil)
 			p, l := kit.NewPool(t, s, 1), latch.New(s, "ready")
 			require.NoError(t, p.Acquire(t.Context(), 1))
-			require.True(t, must2(l.TrySetCount(t.Context(), 1)))
+			require.True(t, valueOf(l.TrySetCount(t.Context(), 1)))
 			hello := proxied.On(proxy.Command("HELLO"), action, proxy.EveryTime)
 			proxied.CutAll()
 			kit.Await(t, "the client to notice", func() bool {
@@ -228,9 +228,7 @@ func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 		} {
 			t.Run(verb+" "+name, func(t *testing.T) {
 				t.Parallel()
-				srv := redistest.Start(t)
-				proxied := proxy.Start(t, srv.Addr())
-				kit.LoadScripts(t, srv)
+				_, proxied := kit.StartProxied(t)
 				p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 5)
 				require.NoError(t, p.Acquire(t.Context(), 1))
 				require.NoError(t, p.Release(t.Context(), 1))

@@ -1,7 +1,7 @@
 package scripts
 
 import (
-	"maps"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -47,12 +47,7 @@ func lineOf(until string, waiters ...string) [][]string {
 }
 
 // with returns the commands of all.
-func with(all ...[][]string) (commands [][]string) {
-	for _, some := range all {
-		commands = append(commands, some...)
-	}
-	return commands
-}
+func with(all ...[][]string) [][]string { return slices.Concat(all...) }
 
 // line is how redistest shows waiters in the line, who are alive; nobody in the line are no keys.
 func line(waiters ...string) map[string]redistest.Value {
@@ -78,11 +73,7 @@ func lists(waiters ...string) map[string]redistest.Value {
 
 // locked is how redistest shows the lock, with other keys.
 func locked(owner, count string, others ...map[string]redistest.Value) map[string]redistest.Value {
-	space := map[string]redistest.Value{lockKey: hash(owner, count)}
-	for _, o := range others {
-		maps.Copy(space, o)
-	}
-	return space
+	return all(append(others, map[string]redistest.Value{lockKey: hash(owner, count)})...)
 }
 
 // one key beside others.

@@ -1,7 +1,6 @@
 package scripts
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -24,11 +23,7 @@ const (
 
 // counted is how redistest shows a semaphore with free permits, and other keys.
 func counted(free string, others ...map[string]redistest.Value) map[string]redistest.Value {
-	space := map[string]redistest.Value{lockKey: {Type: "string", Content: free}}
-	for _, o := range others {
-		maps.Copy(space, o)
-	}
-	return space
+	return all(append(others, map[string]redistest.Value{lockKey: {Type: "string", Content: free}})...)
 }
 
 // alive is how redistest shows who in the line is alive, those apart whose scores depend on the time.
@@ -329,11 +324,7 @@ func TestExpirableLineScripts(t *testing.T) {
 	t.Parallel()
 	type scores = map[string]float64
 	has := func(free string, taken scores, others ...map[string]redistest.Value) map[string]redistest.Value {
-		space := permits(free, taken)
-		for _, o := range others {
-			maps.Copy(space, o)
-		}
-		return space
+		return all(append(others, permits(free, taken))...)
 	}
 	may := func(session string) []redistest.Message { return []redistest.Message{told(session, "first")} }
 	few := head(0, 4000)

@@ -105,13 +105,13 @@ func TestStandToWriteScript(t *testing.T) {
 			after: all(javasStay, writers(wantsToWrite), some), due: map[string]int{wantsToWrite: standing},
 		},
 		"stands behind readers of ours": {
-			seed: join(rwSeed(10, "mode", "read", ours, "1"), [][]string{{"SET", ourRead, "1", "EX", "10"}}),
+			seed: with(rwSeed(10, "mode", "read", ours, "1"), [][]string{{"SET", ourRead, "1", "EX", "10"}}),
 			call: standWrite{}, reply: in(4000, 2),
 			after: all(keyspace(lockOf("mode", "read", ours, "1"), ourRead), writers(wantsToWrite), some),
 			due:   map[string]int{wantsToWrite: standing},
 		},
 		"stands behind readers, one of them Java's": {
-			seed: join(rwSeed(10, "mode", "read", ours, "1", java, "1"),
+			seed: with(rwSeed(10, "mode", "read", ours, "1", java, "1"),
 				[][]string{{"SET", ourRead, "1", "EX", "10"}, {"SET", javasRead, "1", "EX", "10"}}),
 			call: standWrite{}, reply: in(4000, 1),
 			after: all(keyspace(lockOf("mode", "read", ours, "1", java, "1"), ourRead, javasRead), writers(wantsToWrite), some),
@@ -191,7 +191,7 @@ func TestStandToWriteScript(t *testing.T) {
 func TestWritersAreTold(t *testing.T) {
 	t.Parallel()
 	iWrite := rwSeed(10, "mode", "write", "a:1:write", "1")
-	iRead := join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10))
+	iRead := with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10))
 	line := writersWait(soon, wantsOne, wantsTwo)
 	one := map[string]int{wantsOne: 5000}
 	both := all(writers(wantsOne, wantsTwo), writersAlive(wantsTwo), some)
@@ -200,10 +200,10 @@ func TestWritersAreTold(t *testing.T) {
 	}
 	runSteps(t, map[string]step{
 		"by a writer": {
-			seed: join(iWrite, line), call: releaseWrite{}, reply: freed, after: both, due: one, messages: said("1"),
+			seed: with(iWrite, line), call: releaseWrite{}, reply: freed, after: both, due: one, messages: said("1"),
 		},
 		"not by a writer who does not know the line": {
-			seed: join(iWrite, line), call: releaseWrite{bare: true}, reply: freed, messages: writeFreed,
+			seed: with(iWrite, line), call: releaseWrite{bare: true}, reply: freed, messages: writeFreed,
 			after: all(writers(wantsOne, wantsTwo), writersAlive(wantsOne, wantsTwo), some),
 		},
 		"nobody in the line costs nothing": {
@@ -219,67 +219,67 @@ func TestWritersAreTold(t *testing.T) {
 			due: map[string]int{wantsOne: 3500}, messages: writeFreed,
 		},
 		"nobody, as all are dead": {
-			seed: join(iWrite, writersWait("1", wantsOne)), call: releaseWrite{}, reply: freed, after: keyspace(nil),
+			seed: with(iWrite, writersWait("1", wantsOne)), call: releaseWrite{}, reply: freed, after: keyspace(nil),
 			messages: writeFreed,
 		},
 		"unless they do not hear": {
-			seed: join(iWrite, writersWait(soon, wantsTwo, wantsOne)), hears: "*:b", call: releaseWrite{}, reply: int64(2),
+			seed: with(iWrite, writersWait(soon, wantsTwo, wantsOne)), hears: "*:b", call: releaseWrite{}, reply: int64(2),
 			after: all(writers(wantsOne), some), due: one, messages: []redistest.Message{mayWrite("b")},
 		},
 		"though the server does not count them": {
-			seed: join(iWrite, line), hears: "nothing", call: releaseWrite{unreached: true}, reply: int64(2),
+			seed: with(iWrite, line), hears: "nothing", call: releaseWrite{unreached: true}, reply: int64(2),
 			after: both, due: one,
 		},
 		"not by a downgrade": {
-			seed: join(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 20), line),
+			seed: with(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 20), line),
 			call: releaseWrite{}, reply: freed, messages: writeFreed,
 			after: all(keyspace(lockOf("mode", "read", "a:1", "1"), a1), both, writersAlive(wantsOne, wantsTwo), some),
 		},
 		"not by a nested release": {
-			seed: join(rwSeed(60, "mode", "write", "a:1:write", "2"), line), call: releaseWrite{target: 1}, reply: int64(1),
+			seed: with(rwSeed(60, "mode", "write", "a:1:write", "2"), line), call: releaseWrite{target: 1}, reply: int64(1),
 			after: all(keyspace(lockOf("mode", "write", "a:1:write", "1")), both, writersAlive(wantsOne, wantsTwo), some),
 		},
 		"by the last reader": {
-			seed: join(iRead, line), call: releaseRead{}, reply: freed, after: both, due: one, messages: said("0"),
+			seed: with(iRead, line), call: releaseRead{}, reply: freed, after: both, due: one, messages: said("0"),
 		},
 		"by the last reader, whose inner hold goes as well": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "3"), reads("a:1", 10, 10, 10), line), call: releaseRead{also: 1},
+			seed: with(rwSeed(10, "mode", "read", "a:1", "3"), reads("a:1", 10, 10, 10), line), call: releaseRead{also: 1},
 			reply: freed, after: both, due: one, messages: said("0"),
 		},
 		"not by the last reader while the slot moves": {
-			seed: join(iRead, line), call: releaseRead{bare: true}, reply: freed, messages: readFreed,
+			seed: with(iRead, line), call: releaseRead{bare: true}, reply: freed, messages: readFreed,
 			after: all(both, writersAlive(wantsOne, wantsTwo), some),
 		},
 		"not while others read": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 10), reads("b:1", 10), line),
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 10), reads("b:1", 10), line),
 			call: releaseRead{}, reply: int64(1),
 			after: all(keyspace(lockOf("mode", "read", "b:1", "1"), b1), both, writersAlive(wantsOne, wantsTwo), some),
 		},
 		"by force, of readers": {
-			seed: join(iRead, line), call: forceHalf{half: "read"}, reply: now{}, after: both, due: one, messages: said("0"),
+			seed: with(iRead, line), call: forceHalf{half: "read"}, reply: now{}, after: both, due: one, messages: said("0"),
 		},
 		"by force, of a writer": {
-			seed: join(iWrite, line), call: forceHalf{half: "write"}, reply: now{}, after: both, due: one, messages: said("1"),
+			seed: with(iWrite, line), call: forceHalf{half: "write"}, reply: now{}, after: both, due: one, messages: said("1"),
 		},
 		"not by force while the slot moves": {
-			seed: join(iWrite, line), call: forceHalf{half: "write", bare: true}, reply: now{}, messages: writeFreed,
+			seed: with(iWrite, line), call: forceHalf{half: "write", bare: true}, reply: now{}, messages: writeFreed,
 			after: all(writers(wantsOne, wantsTwo), writersAlive(wantsOne, wantsTwo), some),
 		},
 		"by the first, who gives up": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), writersWait(soon, wantsToWrite, wantsOne)),
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), writersWait(soon, wantsToWrite, wantsOne)),
 			call: releaseWrite{leaves: true}, reply: int64(1), due: one, messages: []redistest.Message{mayWrite("b")},
 			after: all(keyspace(lockOf("mode", "read", "b:1", "1")), writers(wantsOne), some),
 		},
 		"not by another who gives up": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), writersWait(soon, wantsOne, wantsToWrite)),
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), writersWait(soon, wantsOne, wantsToWrite)),
 			call: releaseWrite{leaves: true}, reply: int64(1),
 			after: all(keyspace(lockOf("mode", "read", "b:1", "1")), writers(wantsOne), writersAlive(wantsOne), some),
 		},
 		"by one who gives up, but had the lock": {
-			seed: join(iWrite, line), call: releaseWrite{leaves: true}, reply: freed, after: both, due: one, messages: said("1"),
+			seed: with(iWrite, line), call: releaseWrite{leaves: true}, reply: freed, after: both, due: one, messages: said("1"),
 		},
 		"and readers by one who gives up and kept them waiting": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), writersWait(soon, wantsToWrite),
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), writersWait(soon, wantsToWrite),
 				[][]string{{"ZADD", rwWriters, "9e15", me}}),
 			call: releaseWrite{ahead: true}, reply: int64(1), messages: writeFreed,
 			after: keyspace(lockOf("mode", "read", "b:1", "1")),

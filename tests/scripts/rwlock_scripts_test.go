@@ -32,13 +32,6 @@ func rwSeed(seconds int, fields ...string) [][]string {
 	return [][]string{append([]string{"HSET", "x"}, fields...), {"EXPIRE", "x", strconv.Itoa(seconds)}}
 }
 
-func join(commands ...[][]string) (all [][]string) {
-	for _, c := range commands {
-		all = append(all, c...)
-	}
-	return all
-}
-
 // keyspace is a lock (nil for none) and read holds by their keys.
 func keyspace(lock *redistest.Value, holds ...string) map[string]redistest.Value {
 	all := map[string]redistest.Value{}
@@ -104,37 +97,37 @@ func TestAcquireReadScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(30), ttls: map[string]int{a1: 30},
 		},
 		"reads with others": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
 			call: acquireRead{}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), a1, b1), ttl: about(30),
 			ttls: map[string]int{a1: 30, b1: 10},
 		},
 		"never shortens": {
-			seed: join(rwSeed(60, "mode", "read", "b:1", "1"), reads("b:1", 60)),
+			seed: with(rwSeed(60, "mode", "read", "b:1", "1"), reads("b:1", 60)),
 			call: acquireRead{}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), a1, b1), ttl: about(60),
 			ttls: map[string]int{a1: 30, b1: 60},
 		},
 		"again": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
 			call: acquireRead{target: 2, nested: true}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(30),
 			ttls: map[string]int{a1: 10, a2: 30},
 		},
 		"again with a number beyond": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
 			call: acquireRead{target: 3, nested: true}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "3"), a1, a3), ttl: about(30),
 			ttls: map[string]int{a3: 30},
 		},
 		"a copy changes no count and shortens nothing": {
-			seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 60)),
+			seed: with(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 60)),
 			call: acquireRead{}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(60),
 			ttls: map[string]int{a1: 60},
 		},
 		"a copy has its lease": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
 			call: acquireRead{}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(30), ttls: map[string]int{a1: 30},
 		},
@@ -152,7 +145,7 @@ func TestAcquireReadScript(t *testing.T) {
 			call: acquireRead{nested: true}, reply: unasked(-1), after: keyspace(nil),
 		},
 		"nested, and others read": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
 			call: acquireRead{nested: true}, reply: unasked(-1),
 			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 		},
@@ -160,7 +153,7 @@ func TestAcquireReadScript(t *testing.T) {
 			call: acquireRead{late: true}, reply: head(-2), after: keyspace(nil),
 		},
 		"too late, and held": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
 			call: acquireRead{target: 2, late: true, nested: true}, reply: head(-2),
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(10),
 		},
@@ -177,7 +170,7 @@ func TestAcquireReadScript(t *testing.T) {
 			},
 		},
 		"again, whoever waits": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10),
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10),
 				[][]string{{"ZADD", rwWriters, "9e15", "b:1"}}),
 			call: acquireRead{target: 2, nested: true, behind: true}, reply: taken,
 			after: map[string]redistest.Value{
@@ -218,7 +211,7 @@ func TestAcquireWriteScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
 		},
 		"not while anybody reads": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
 			call: acquireWrite{}, reply: busy,
 			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 		},
