@@ -69,6 +69,8 @@ func TestExpirableScripts(t *testing.T) {
 	got := now{}
 	busy := func(ms int64) []any { return head(0, ms) }
 	wrong := redistest.Value{Type: "set", Content: []string{"y"}}
+	theLastFirst := manyIDs(2001)
+	slices.Reverse(theLastFirst)
 	runSteps(t, map[string]step{
 		"one of them": {
 			seed: permitsSeed("5", nil), call: acquirePermits{lease: "500", ids: []string{"a"}}, reply: got,
@@ -150,6 +152,10 @@ func TestExpirableScripts(t *testing.T) {
 			seed:  permitsSeed("2", taken{"a": 1, "b": 1}),
 			call:  acquirePermits{lease: "0", ids: []string{"a", "b"}},
 			reply: got, after: permits("2", taken{"a": never, "b": never}),
+		},
+		"a copy of what is over, while more comes back than one call takes": {
+			seed: permitsSeed("0", many(2001, 1)), call: acquirePermits{lease: "0", ids: theLastFirst},
+			reply: head(-3), after: permits("2000", taken{"999": 1}), messages: said("2000"),
 		},
 		"a copy of which others took some": {
 			seed:  permitsSeed("1", taken{"a": 1, "b": 1, "c": never}),
@@ -265,6 +271,11 @@ func TestExpirableScripts(t *testing.T) {
 			},
 			fails: "lease must be", after: none,
 		},
+		"without memory": {
+			seed: append(permitsSeed("0", nil), inTenSeconds("a")), full: true,
+			call:  renew{by: "semaphore_renew_expirable", keys: []string{permitsKey}, owners: []string{"a"}, lease: "60000"},
+			reply: []any{now{}, int64(1)}, after: permits("0", nil), due: map[string]int{"a": 60000},
+		},
 	})
 	runSteps(t, map[string]step{
 		"shorter": {
@@ -273,6 +284,10 @@ func TestExpirableScripts(t *testing.T) {
 		},
 		"without end": {
 			seed: permitsSeed("0", taken{"a": nextYear}), call: updatePermit{lease: "0"}, reply: now{},
+			after: permits("0", taken{"a": never}),
+		},
+		"without memory": {
+			seed: permitsSeed("0", taken{"a": nextYear}), full: true, call: updatePermit{lease: "0"}, reply: now{},
 			after: permits("0", taken{"a": never}),
 		},
 		"unknown": {
@@ -341,6 +356,10 @@ func TestExpirableScripts(t *testing.T) {
 		"the most": {
 			seed: permitsSeed("9007199254740991", nil), call: growPermits{n: "1"}, fails: "below 2^53",
 			after: permits("9007199254740991", nil),
+		},
+		"one below the lowest": {
+			seed: permitsSeed("-9007199254740991", nil), call: growPermits{n: "-1"}, fails: "below 2^53",
+			after: permits("-9007199254740991", nil),
 		},
 		"keeps the time": {
 			seed: [][]string{{"SET", "x", "1", "EX", "10"}}, call: growPermits{n: "3"}, reply: heard,

@@ -121,6 +121,10 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: with(hold, mine("b:1", hears), [][]string{{"SET", fairKeys[3], "precious"}}), call: releaseFair{},
 			reply: int64(2), held: "b:1", messages: granted,
 		},
+		"another's, with a key of another type for who is alive": {
+			seed: with(seed(ours, "1"), theirs("b:1")[:1], [][]string{{"SET", fairKeys[4], "precious"}}), call: releaseFair{},
+			reply: int64(0), held: ours, queue: queue,
+		},
 		"a queue of another type": {
 			seed: with(hold, [][]string{{"SET", fairKeys[1], "precious"}}), call: releaseFair{}, fails: "WRONGTYPE", held: me,
 		},
@@ -169,7 +173,9 @@ func TestARefusedGrantLeavesAFairLockWithItsOwner(t *testing.T) {
 			_, err := fairStep{call: releaseFair{}}.do(t, srv, "+@all", "&*", "-"+command)
 			require.Error(t, err)
 			assert.Regexp(t, kit.Forbidden, err.Error())
-			assert.Equal(t, me, holder(t, srv.Keyspace(t)))
+			space := srv.Keyspace(t)
+			assert.Equal(t, me, holder(t, space))
+			assert.True(t, space[fairKeys[4]].Expires, "who is alive")
 			assert.Empty(t, messages.Drain(t))
 		})
 	}

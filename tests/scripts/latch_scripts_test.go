@@ -37,6 +37,9 @@ func TestLatchScripts(t *testing.T) {
 		"not the last": {
 			seed: set("2"), call: openLatch{by: "latch_count_down"}, reply: int64(1), after: count("1"),
 		},
+		"not the last, without memory": {
+			seed: set("2"), full: true, call: openLatch{by: "latch_count_down"}, reply: int64(1), after: count("1"),
+		},
 		"the last": {
 			seed: set("1"), call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened,
 			messages: said("0"),
@@ -64,6 +67,9 @@ func TestLatchScripts(t *testing.T) {
 		"an open one": {call: look("latch_count", "x"), reply: int64(0), after: opened},
 		"Redisson's, stuck at zero": {
 			seed: set("0"), call: look("latch_count", "x"), reply: int64(0), after: count("0"),
+		},
+		"of a semaphore with permits missing": {
+			seed: set("-2"), call: look("latch_count", "x"), reply: int64(0), after: count("-2"),
 		},
 	})
 }

@@ -42,6 +42,11 @@ func TestLeaderScripts(t *testing.T) {
 			after: map[string]redistest.Value{lockKey: lock, leaderKey: record(me, "6")}, ttls: map[string]int{leaderKey: 60},
 			messages: said("1"),
 		},
+		"is the first to be recorded": {
+			seed: seed(me, "1"), call: tellLeader{since: "6"}, reply: int64(6),
+			after: map[string]redistest.Value{lockKey: lock, leaderKey: record(me, "6")}, ttls: map[string]int{leaderKey: 60},
+			messages: said("1"),
+		},
 		"again": {
 			seed: with(seed(me, "1"), leads(me)), call: tellLeader{since: "6"}, reply: int64(5),
 			after: map[string]redistest.Value{lockKey: lock, leaderKey: record(me, "5")}, ttls: map[string]int{leaderKey: 60},

@@ -304,6 +304,11 @@ func TestLineForceScripts(t *testing.T) {
 			after:    locked("b:1", "1"),
 			messages: []redistest.Message{{Channel: "two", Payload: "0"}, told("b", "b:1 0")},
 		},
+		"hands one on to its own session": {
+			seed: with(all, inLine("a:2 5000")), call: releaseAll{}, reply: []any{int64(2), int64(3), int64(0)},
+			after:    locked("a:2", "1"),
+			messages: []redistest.Message{{Channel: "two", Payload: "0"}, told("a", "a:2 0")},
+		},
 		"hands one on without memory": {
 			seed: with(all, inLine(second)), full: true, call: releaseAll{},
 			reply: []any{int64(3), int64(3), int64(0)}, after: locked("b:1", "1"),

@@ -219,6 +219,9 @@ func TestLineStandScript(t *testing.T) {
 			seed: seed(me, "3"), call: stand{again: true, lease: "1000"}, reply: now{},
 			after: locked(me, "3"), ttl: about(10),
 		},
+		"a copy finds that its lock has lost its expiry": {
+			seed: with(seed(me, "1"), persisted), call: stand{}, reply: now{}, after: locked(me, "1"), ttl: about(30),
+		},
 		"takes a free lock without knowing the line": {
 			seed: inLine(waiter), call: stand{bare: true, again: true}, reply: now{},
 			after: locked(me, "1", line(waiter)),

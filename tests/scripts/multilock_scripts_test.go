@@ -52,6 +52,10 @@ func TestMultiLockScripts(t *testing.T) {
 		"too late, it takes none": {
 			call: acquireAll{late: true}, reply: head(-2), after: free,
 		},
+		"too late, it extends none": {
+			seed: seed("a:1", "1"), call: acquireAll{leases: []string{"30000"}, late: true}, reply: head(-2),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: about(10),
+		},
 		"a key of another type stays, and nothing is taken": {
 			seed: [][]string{{"SET", "z", "precious"}}, call: acquireAll{}, fails: "WRONGTYPE",
 			after: map[string]redistest.Value{"z": token("precious")},

@@ -127,6 +127,11 @@ func TestPermitLineScripts(t *testing.T) {
 			reply: heard(0), after: counted("2", lists(wantsOne)), due: map[string]int{wantsOne: told5},
 			messages: append(may("b"), said("2")),
 		},
+		"tells the others once, although some are left over": {
+			seed: with(free("0"), inLine(wantsOne)), listens: []string{scChannel}, call: addPermits{n: "2"},
+			reply: heard(2), after: counted("2", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: append([]redistest.Message{said("2")}, may("b")...),
+		},
 		"tells those whom the server does not count": {
 			seed: with(free("0"), inLine(wantsOne)), hears: "nothing", call: addPermits{n: "1", unreached: true},
 			reply: heard(0), after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
@@ -154,6 +159,11 @@ func TestPermitLineScripts(t *testing.T) {
 			seed: inLine(wantsTwo, wantsThree, wantsOne), call: setPermits{}, reply: int64(1),
 			after: counted("5", lists(wantsTwo, wantsThree, wantsOne), alive(scores{wantsOne: until})),
 			due:   map[string]int{wantsTwo: told5, wantsThree: told5}, messages: may("c", "d"),
+		},
+		"tells the others of what is left over": {
+			seed: inLine(wantsTwo), listens: []string{scChannel, mark}, call: setPermits{}, reply: int64(1),
+			after: counted("5", lists(wantsTwo)), due: map[string]int{wantsTwo: told5},
+			messages: append(may("c"), said("5")),
 		},
 		"tells nobody if there is one": {
 			seed: with(free("1"), inLine(wantsTwo)), call: setPermits{}, reply: int64(0),
@@ -303,6 +313,10 @@ func TestPermitLineScripts(t *testing.T) {
 			seed: with(free("0"), inLine(wantsOne, asker, wantsTwo)), call: leavePermits{}, reply: int64(1),
 			after: counted("0", line(wantsOne, wantsTwo)),
 		},
+		"leaves one alone whose number begins like its own": {
+			seed: with(free("0"), inLine(me+"0 2", asker)), call: leavePermits{}, reply: int64(1),
+			after: counted("0", line(me+"0 2")),
+		},
 		"leaves as the only one": {
 			seed: with(free("1"), inLine(asker)), call: leavePermits{}, reply: int64(1), after: counted("1"),
 		},
@@ -327,6 +341,10 @@ func TestExpirableLineScripts(t *testing.T) {
 		return all(append(others, permits(free, taken))...)
 	}
 	may := func(session string) []redistest.Message { return []redistest.Message{told(session, "first")} }
+	left := func(session, n string) []redistest.Message { // and those who listen besides, of what is left over
+		return append(may(session), redistest.Message{Channel: scChannel, Payload: n})
+	}
+	besides := []string{scChannel, mark}
 	few := head(0, 4000)
 	const told5, fresh = 5000, 15000
 	const wantsIt = me + " 1"
@@ -353,6 +371,10 @@ func TestExpirableLineScripts(t *testing.T) {
 			seed: permitsSeed("0", scores{"c": never}), call: acquirePermits{lease: "0", stands: true, ids: a},
 			reply: few, after: has("0", scores{"c": never}, lists(wantsIt)), due: map[string]int{wantsIt: fresh},
 			ttls: map[string]int{lineKey: 60},
+		},
+		"is to call again before it counts as dead": {
+			seed: append(permitsSeed("0", nil), inTenSeconds("c")), call: acquirePermits{lease: "0", stands: true, ids: a},
+			reply: few, after: has("0", nil, lists(wantsIt)), due: map[string]int{"c": 9000, wantsIt: fresh},
 		},
 		"stands behind others": {
 			seed:  with(permitsSeed("0", scores{"c": never}), inLine(wantsOne)),
@@ -406,6 +428,11 @@ func TestExpirableLineScripts(t *testing.T) {
 			reply: int64(2 + 2), after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5},
 			messages: append([]redistest.Message{{Channel: scChannel, Payload: "1"}}, may("b")...),
 		},
+		"tells the others of what is left over": {
+			seed:    with(permitsSeed("0", scores{"a": never, "c": never}), inLine(wantsOne)),
+			listens: besides, call: releasePermits{ids: []string{"a", "c"}}, reply: int64(2),
+			after: has("2", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: left("b", "2"),
+		},
 		"gives back without knowing the line": {
 			seed: with(permitsSeed("0", scores{"a": never}), inLine(wantsOne)), call: releasePermits{bare: true, ids: a},
 			reply: int64(3), after: has("1", nil, line(wantsOne)),
@@ -435,6 +462,11 @@ func TestExpirableLineScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
+		"tells the others of what is left over": {
+			seed: with(permitsSeed("1", nil), inLine(wantsTwo)), listens: besides, call: growPermits{n: "2"},
+			reply: []any{int64(0)}, after: has("3", nil, lists(wantsTwo)), due: map[string]int{wantsTwo: told5},
+			messages: left("c", "2"),
+		},
 		"tells the line that it is larger": {
 			seed: with(permitsSeed("0", nil), inLine(wantsOne)), call: growPermits{n: "1"},
 			reply: []any{int64(0)}, after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5},
@@ -442,6 +474,11 @@ func TestExpirableLineScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
+		"tells the others of what is left over": {
+			seed: with(permitsSeed("1", scores{"c": never}), inLine(wantsTwo)), listens: besides,
+			call: resizePermits{n: "4"}, reply: now{}, after: has("3", scores{"c": never}, lists(wantsTwo)),
+			due: map[string]int{wantsTwo: told5}, messages: left("c", "4"),
+		},
 		"tells the line that there are more": {
 			seed: with(permitsSeed("0", scores{"c": never}), inLine(wantsOne)), call: resizePermits{n: "2"},
 			reply: now{}, after: has("1", scores{"c": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},

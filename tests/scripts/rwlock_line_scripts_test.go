@@ -95,6 +95,11 @@ func TestStandToWriteScript(t *testing.T) {
 			after: all(javasStay, writers(wantsOne, wantsToWrite), writersAlive(wantsOne), some),
 			due:   map[string]int{wantsToWrite: standing},
 		},
+		"stands behind others, and leaves the end of the lease to the first": {
+			seed: with(ourWrite, writersWait(soon, wantsOne)), call: standWrite{}, reply: in(4000, 0),
+			after: all(ourWriteStays, writers(wantsOne, wantsToWrite), writersAlive(wantsOne), some),
+			due:   map[string]int{wantsToWrite: standing},
+		},
 		"keeps its place": {
 			seed: with(javas, writersWait(soon, wantsToWrite, wantsOne)), call: standWrite{}, reply: in(4000, 1),
 			after: all(javasStay, writers(wantsToWrite, wantsOne), writersAlive(wantsOne), some),
@@ -245,6 +250,10 @@ func TestWritersAreTold(t *testing.T) {
 		"by the last reader, whose inner hold goes as well": {
 			seed: with(rwSeed(10, "mode", "read", "a:1", "3"), reads("a:1", 10, 10, 10), line), call: releaseRead{also: 1},
 			reply: freed, after: both, due: one, messages: said("0"),
+		},
+		"by the last reader, one of whose holds is over": {
+			seed: with(rwSeed(10, "mode", "read", "a:1", "2"), reads("a:1", 10, 10), [][]string{{"DEL", a1}}, line),
+			call: releaseRead{}, reply: freed, after: both, due: one, messages: said("0"),
 		},
 		"not by the last reader while the slot moves": {
 			seed: with(iRead, line), call: releaseRead{bare: true}, reply: freed, messages: readFreed,

@@ -48,10 +48,15 @@ func TestReleaseReadScript(t *testing.T) {
 			after: keyspace(nil), messages: readFreed,
 		},
 		"frees a lock without an expiry that nobody holds": {
-			seed: with(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), [][]string{{"PERSIST", "x"}},
-				reads("a:1", 60)),
+			seed: with(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), persisted, reads("a:1", 60)),
 			call: releaseRead{}, reply: freed,
 			after: keyspace(nil), messages: readFreed,
+		},
+		"a lock that has lost its expiry follows the longest of the others": {
+			seed: with(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1", "c:1", "1"), persisted,
+				reads("a:1", 60), reads("b:1", 30), reads("c:1", 30)),
+			call: releaseRead{}, reply: int64(1),
+			after: keyspace(lockOf("mode", "read", "b:1", "1", "c:1", "1"), b1, readKey("c:1", 1)), ttl: about(30),
 		},
 		"the dead do not keep it": {
 			seed: with(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 20)),
@@ -190,6 +195,14 @@ func TestRenewReadScript(t *testing.T) {
 			reply: []any{now{}, int64(0)},
 			after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), b1), ttl: about(10),
 		},
+		"a look leaves a lock without an end alone": {
+			seed:  with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), persisted),
+			call:  renew{by: "rwlock_renew_read", keys: []string{"x", a1}, owners: []string{"a:1"}, lease: "1"},
+			reply: []any{now{}, lastsFor(10000)},
+			after: map[string]redistest.Value{
+				"x": endless("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true},
+			},
+		},
 		"each name by itself": {
 			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"SET", "y", "no lock"}}),
 			call: renew{
@@ -271,6 +284,11 @@ func TestForceHalfScript(t *testing.T) {
 			seed: rwSeed(10, "mode", "write", "a:1:write", "1"),
 			call: forceHalf{half: "write", late: true}, reply: head(-2),
 			after: keyspace(lockOf("mode", "write", "a:1:write", "1")),
+		},
+		"too late, from readers": {
+			seed: with(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
+			call: forceHalf{half: "read", late: true}, reply: head(-2),
+			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 		},
 	})
 }

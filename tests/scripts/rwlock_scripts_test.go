@@ -179,6 +179,11 @@ func TestAcquireReadScript(t *testing.T) {
 				rwWriters: {Type: "zset", Content: map[string]float64{"b:1": 9e15}},
 			},
 		},
+		"one that has lost its expiry": {
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), persisted),
+			call: acquireRead{target: 2, nested: true}, reply: taken,
+			after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(30),
+		},
 		"a lease of no time": {call: acquireRead{lease: "0"}, fails: "lease must be", after: keyspace(nil)},
 	})
 }
@@ -220,6 +225,16 @@ func TestAcquireWriteScript(t *testing.T) {
 		},
 		"too late": {
 			call: acquireWrite{late: true}, reply: head(-2), after: keyspace(nil),
+		},
+		"too late, and held": {
+			seed: rwSeed(10, "mode", "write", "a:1:write", "1"),
+			call: acquireWrite{target: 2, late: true}, reply: head(-2),
+			after: keyspace(lockOf("mode", "write", "a:1:write", "1")), ttl: about(10),
+		},
+		"one that has lost its expiry": {
+			seed: with(rwSeed(10, "mode", "write", "a:1:write", "1"), persisted),
+			call: acquireWrite{target: 2}, reply: taken,
+			after: keyspace(lockOf("mode", "write", "a:1:write", "2")), ttl: about(30),
 		},
 		"a lease of no time": {call: acquireWrite{lease: "0"}, fails: "lease must be", after: keyspace(nil)},
 	})

@@ -33,6 +33,15 @@ func brief(n string) redistest.Value {
 	return redistest.Value{Type: "string", Content: n, Expires: true}
 }
 
+// endless is a lock's hash that has lost its expiry, and persisted takes it away.
+func endless(fields ...string) redistest.Value {
+	v := hash(fields...)
+	v.Expires = false
+	return v
+}
+
+var persisted = [][]string{{"PERSIST", lockKey}}
+
 // seed stores one lock for 10 s.
 func seed(fields ...string) [][]string {
 	return [][]string{append([]string{"HSET", lockKey}, fields...), {"PEXPIRE", lockKey, "10000"}}
@@ -102,6 +111,15 @@ func TestScripts(t *testing.T) {
 			seed: seed("a:1", "1"),
 			call: acquire{target: 2, fenced: true}, reply: head(1, 1),
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2"), tokenKey: token("1")},
+		},
+		"a re-entry that wants a token gets one of its own": {
+			seed: with(seed("a:1", "1"), [][]string{{"SET", tokenKey, "7"}}),
+			call: acquire{target: 2, fenced: true}, reply: head(1, 8),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2"), tokenKey: token("8")},
+		},
+		"one that has lost its expiry": {
+			seed: with(seed("a:1", "1"), persisted), call: acquire{}, reply: now{},
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: about(30),
 		},
 		"leaves another owner's lock, and the token": {
 			seed: append(seed("b:1", "1"), []string{"SET", tokenKey, "7"}),
@@ -191,6 +209,11 @@ func TestScripts(t *testing.T) {
 		"finds nothing, and publishes nothing": {
 			call: release{}, reply: int64(0), after: free,
 		},
+		"lowers the count without memory": {
+			seed: seed("a:1", "3"), full: true,
+			call: release{target: 2}, reply: int64(1),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")},
+		},
 		"leaves another owner's": {
 			seed: seed("b:1", "1"),
 			call: release{}, reply: int64(0),
@@ -215,6 +238,13 @@ func TestScripts(t *testing.T) {
 				lockKey: hash("a:1", "2"), "bad": token("string"), "other": hash("b:1", "1"), "long": hash("a:4", "1"),
 			},
 			ttl: about(30),
+		},
+	})
+	runSteps(t, map[string]step{
+		"a look leaves a lock without an end alone": {
+			seed:  with(seed("a:1", "1"), persisted),
+			call:  renew{by: "lock_renew", keys: []string{lockKey}, owners: []string{"a:1"}, lease: "1"},
+			reply: []any{now{}, int64(1)}, after: map[string]redistest.Value{lockKey: endless("a:1", "1")},
 		},
 	})
 	runSteps(t, map[string]step{
