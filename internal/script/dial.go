@@ -89,7 +89,7 @@ func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error 
 		return failure
 	}
 	// Now under a deadline that is nobody's.
-	if err := r.redial(ctx, c.keys[0], false); err != nil {
+	if err := r.redial(ctx, c.keys[0]); err != nil {
 		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
 		return failure
 	}
@@ -148,7 +148,7 @@ func (r *Runner) Heard(ctx context.Context, key, text string) {
 	_, _ = aside(ctx, r, func(context.Context) error {
 		defer settle()
 		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build().Pin())
-		return r.redial(ctx, key, false)
+		return r.redial(ctx, key)
 	})
 }
 
@@ -162,7 +162,7 @@ func (r *Runner) heard(ctx context.Context, key string, err error) {
 // lives reports whether the client is not closed. It says ErrClosing also of a connection that it
 // closed itself, because another server is the master now, or has the slot.
 func (r *Runner) lives(ctx context.Context, key string) bool {
-	return !errors.Is(r.redial(ctx, key, false), rueidis.ErrClosing)
+	return !errors.Is(r.redial(ctx, key), rueidis.ErrClosing)
 }
 
 // Ready makes sure that there is a connection to the server of key, or returns a *[Failure]. It is for calls of which
@@ -171,7 +171,7 @@ func (r *Runner) Ready(ctx context.Context, key string) error {
 	if r.nodes.gate(key).stands(r.changes.Load()) {
 		return nil
 	}
-	err := r.redial(ctx, key, true)
+	err := r.dial(ctx, key, r.answers)
 	if err == nil || errors.Is(err, rueidis.ErrClosing) { // the call itself finds out what that means
 		return nil
 	}
@@ -180,9 +180,25 @@ func (r *Runner) Ready(ctx context.Context, key string) error {
 	return failure
 }
 
-// redial makes the client connect to the server of key, in one goroutine however many ask. An answer of the server is a
-// success, whatever it says; unless loading is true, it waits for a server that is loading.
-func (r *Runner) redial(ctx context.Context, key string, loading bool) error {
+// redial makes the client connect to the server of key. An answer of the server is a success, whatever it says, but a
+// server that is loading is waited for: the client takes it for none, and repeats EXISTS until there is a connection.
+func (r *Runner) redial(ctx context.Context, key string) error { return r.dial(ctx, key, r.exists) }
+
+func (r *Runner) exists(ctx context.Context, key string) error {
+	// Pinned: a client whose connection dies may still read a command when its error has been returned.
+	return r.client.Do(ctx, r.client.B().Exists().Key(key).Build().Pin()).NonRedisError()
+}
+
+// answers is exists at a server that says anything, also that it is loading: the client never repeats marker.
+func (r *Runner) answers(ctx context.Context, key string) error {
+	if r.client.Do(ctx, marker(r.client.B(), key).Pin()).NonRedisError() == nil {
+		return nil
+	}
+	return r.exists(ctx, key)
+}
+
+// dial asks the server of key, in one goroutine however many do.
+func (r *Runner) dial(ctx context.Context, key string, ask func(ctx context.Context, key string) error) error {
 	slot := ""
 	if r.client.Mode() == rueidis.ClientModeCluster {
 		slot = string(rune(wire.Slot(key)))
@@ -198,12 +214,7 @@ func (r *Runner) redial(ctx context.Context, key string, loading bool) error {
 		defer over()
 		ctx, cancel := context.WithTimeout(sharing.Own(), redialTimeout)
 		defer cancel()
-		// The client repeats EXISTS until there is a connection, and takes a server that is loading for none; marker it
-		// never repeats. Pinned: a client whose connection dies may still read a command when its error has been returned.
-		if loading && r.client.Do(ctx, marker(r.client.B(), key).Pin()).NonRedisError() == nil {
-			return nil, nil
-		}
-		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build().Pin()).NonRedisError()
+		return nil, ask(ctx, key)
 	})
 	select {
 	case result := <-dialled:
