@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -24,8 +25,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(address); addr != "" {
-		fmt.Println(unsubscribe(addr))
+	if how, addr, dies := strings.Cut(os.Getenv(deed), " at "); dies {
+		fmt.Println(map[string]func(string) error{"unsubscribe": unsubscribe, "give up": giveUp}[how](addr))
 		os.Exit(0)
 	}
 	kit.Main(m, nil)
@@ -274,9 +275,14 @@ func TestAFarewellTakesASecond(t *testing.T) {
 // own, where nobody can recover, so the process ends.
 func TestAProcessDiesThatUnsubscribesFromABusyServer(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, "--busy-reply-threshold", "100")
+	dies(t, "unsubscribe", redistest.Start(t, "--busy-reply-threshold", "100"))
+}
+
+// dies has a process do that at srv, and expects that the client ends it.
+func dies(t *testing.T, how string, srv *redistest.Server) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), address+"="+srv.Addr())
+	cmd.Env = append(os.Environ(), deed+"="+how+" at "+srv.Addr())
 	cmd.SysProcAttr = child.Attributes()
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err, "it is mended: the process lives: %s", out)
@@ -284,8 +290,8 @@ func TestAProcessDiesThatUnsubscribesFromABusyServer(t *testing.T) {
 	assert.Contains(t, string(out), "panic: protocol bug, message handled out of order")
 }
 
-// address tells a process that it is the one that dies, and where the server is.
-const address = "HOLDFAST_UPSTREAM_SERVER"
+// deed tells a process that it is the one that dies, of what, and where the server is.
+const deed = "HOLDFAST_UPSTREAM_DEED"
 
 func unsubscribe(addr string) error {
 	ctx := context.Background()
@@ -317,6 +323,59 @@ func unsubscribe(addr string) error {
 	case <-time.After(20 * time.Second):
 		return nil
 	}
+}
+
+// Expected: a call whose context ends just when its connection is made gets an error, also at a server that has too
+// many clients.
+// What happens: that server says so before it is asked anything. The client does not greet it any more, but closes the
+// connection, for which it starts to read: it finds an answer to nothing, and panics in a goroutine of its own.
+func TestAProcessDiesThatGivesUpAServerThatIsFull(t *testing.T) {
+	t.Parallel()
+	dies(t, "give up", redistest.Start(t))
+}
+
+// heard is a connection of which something may have been read ahead.
+type heard struct {
+	net.Conn
+	ahead *bufio.Reader
+}
+
+func (h heard) Read(b []byte) (int, error) { return h.ahead.Read(b) }
+
+func giveUp(addr string) error {
+	opt := rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, DisableRetry: true}
+	other, err := rueidis.NewClient(opt)
+	if err != nil {
+		return err
+	}
+	var end atomic.Pointer[context.CancelFunc] // of the call
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil || end.Load() == nil {
+			return conn, err
+		}
+		ahead := bufio.NewReader(conn)
+		_, _ = ahead.Peek(1) // the server has spoken
+		(*end.Load())()
+		return heard{conn, ahead}, nil
+	}
+	client, err := rueidis.NewClient(opt)
+	if err != nil {
+		return err
+	}
+	for _, text := range []string{"CONFIG SET maxclients 1", "CLIENT KILL TYPE normal SKIPME yes"} {
+		command := other.B().Arbitrary(strings.Fields(text)...).Build()
+		if err := other.Do(context.Background(), command).Error(); err != nil {
+			return err
+		}
+	}
+	for began := time.Now(); time.Since(began) < 20*time.Second; {
+		ctx, cancel := context.WithCancel(context.Background())
+		end.Store(&cancel)
+		err = client.Do(ctx, client.B().Get().Key("x").Build()).Error()
+		cancel()
+	}
+	return err
 }
 
 // Expected: a call that is under way when Sentinel names another master fails in words that say that its connection has
