@@ -111,8 +111,7 @@ func renew(ctx context.Context, l *core.Lock, least time.Duration, wire string) 
 	}
 	switch n, err := answers[0].AsInt64(); {
 	case err != nil:
-		text, _ := answers[0].ToString()
-		return 0, script.NameError(text)
+		return 0, r.Said(ctx, l.Key(), answers[0])
 	case n == 1: // it was extended
 		return least, nil
 	default: // it lasts longer

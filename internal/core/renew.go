@@ -47,7 +47,8 @@ func (k *keeper) renew(batch []*grant) {
 		}
 		switch n, bad := answers[i].AsInt64(); {
 		case bad != nil:
-			told = k.failed(told, g, &script.Failure{Class: script.Refused, Err: saidOf(ctx, g, answers[i])})
+			said := k.session.Runner().Said(ctx, g.lock.Key(), answers[i])
+			told = k.failed(told, g, &script.Failure{Class: script.Refused, Err: said})
 		case n >= 1:
 			k.renewed(g, sent)
 			told = g.renewal(told, nil)
@@ -100,13 +101,6 @@ func (g *grant) renewal(told []func(), err error) []func() {
 		return told
 	}
 	return append(told, func() { observer.Renewal(g.lock.Title(), g.lock.Name, err) })
-}
-
-// saidOf returns what the server answered for the grant instead of a number.
-func saidOf(ctx context.Context, g *grant, answer rueidis.RedisMessage) error {
-	text, _ := answer.ToString()
-	g.lock.Session().Runner().Heard(ctx, g.lock.Key(), text)
-	return script.NameError(text)
 }
 
 // renewed records a renewal sent at sent, for each hold of the grant that is renewed.

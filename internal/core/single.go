@@ -388,7 +388,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	n, bad := answers[0].AsInt64()
 	switch {
 	case bad != nil:
-		return h.lock.FailIn(ctx, "extend", saidOf(ctx, g, answers[0]))
+		return h.lock.FailIn(ctx, "extend", h.lock.Session().Runner().Said(ctx, h.lock.Key(), answers[0]))
 	case n == 0:
 		g.lose(sent)
 	case n >= 1:

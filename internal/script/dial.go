@@ -152,6 +152,13 @@ func (r *Runner) Heard(ctx context.Context, key, text string) {
 	})
 }
 
+// Said is Heard of what the server of key answered for one name of several instead of a number.
+func (r *Runner) Said(ctx context.Context, key string, answer rueidis.RedisMessage) error {
+	text, _ := answer.ToString()
+	r.Heard(ctx, key, text)
+	return NameError(text)
+}
+
 // heard is Heard of the error of a call.
 func (r *Runner) heard(ctx context.Context, key string, err error) {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
