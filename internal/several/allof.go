@@ -59,7 +59,7 @@ func (g *allOf) Extend(ctx context.Context, d time.Duration) error {
 func (g *allOf) patience() *enough { return nil }
 
 // lost returns the end of the first member that has ended, and those of others besides.
-func (g *allOf) lost(ended []int) (first *ending, others []error) {
+func (g *allOf) lost(ended []int, _ time.Duration) (first *ending, others []error) {
 	members := *g.members.Load()
 	for _, i := range ended[1:] {
 		others = append(others, members[i].hold.Err())

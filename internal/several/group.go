@@ -45,8 +45,9 @@ type behaviour interface {
 	Session() *session.Session
 	// patience is how long members are waited for that are being given back; nil: for all.
 	patience() *enough
-	// lost is the end of the group, too many of whose members have ended, and what else went wrong.
-	lost(ended []int) (why *ending, besides []error)
+	// lost is the end of the group, too many of whose members have ended, after it was held for so long; and what else
+	// went wrong.
+	lost(ended []int, held time.Duration) (why *ending, besides []error)
 	// releaseAll gives all members back.
 	releaseAll() error
 	// tend is called when a member may be missing.

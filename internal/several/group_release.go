@@ -71,7 +71,7 @@ func (g *group) dissolve() {
 		}
 	}
 	held := g.held()
-	why, besides := g.behaviour.lost(ended)
+	why, besides := g.behaviour.lost(ended, held)
 	if !g.finish(why, len(*g.members.Load())) {
 		return
 	}

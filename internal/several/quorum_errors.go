@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -69,7 +70,7 @@ func (q *Quorum) passing(err error) bool {
 }
 
 // lost is the end of a hold that has too few of its members left, with what became of each.
-func (g *quorumGroup) lost(ended []int) (*ending, []error) {
+func (g *quorumGroup) lost(ended []int, held time.Duration) (*ending, []error) {
 	var why answers
 	closed := 0
 	members := *g.members.Load()
@@ -85,7 +86,7 @@ func (g *quorumGroup) lost(ended []int) (*ending, []error) {
 	if len(why) == 0 && closed > 0 {
 		return closedEnd, nil
 	}
-	err, loss := core.Lost(g.Session(), &g.label, g.held(), why)
+	err, loss := core.Lost(g.Session(), &g.label, held, why)
 	return &ending{err: err, loss: loss}, nil
 }
 

@@ -71,10 +71,11 @@ func heldUntil(minutes ...int) []memberHold {
 // inert is a quorum that nobody looks after.
 type inert struct{ behaviour }
 
-func (inert) Session() *session.Session     { return new(session.Session) }
-func (inert) lost([]int) (*ending, []error) { return &ending{err: session.ErrLost}, nil }
-func (inert) tend()                         {}
-func (inert) freed()                        {}
+func (inert) Session() *session.Session { return new(session.Session) }
+func (inert) tend()                     {}
+func (inert) freed()                    {}
+
+func (inert) lost([]int, time.Duration) (*ending, []error) { return &ending{err: session.ErrLost}, nil }
 
 // A member that comes between the verdict and the beginning of the hold counts: with it, a majority is left.
 func TestAMemberThatComesAtTheLastMomentCounts(t *testing.T) {
