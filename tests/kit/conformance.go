@@ -73,8 +73,11 @@ func (r row) name() string {
 func (r row) run(t *testing.T, test conformance) {
 	k, most := r.kind, r.kind.Most
 	start := func() *redistest.Server { return redistest.Start(t) }
-	if r.embedded {
+	if k.Embedded = r.embedded; r.embedded {
 		most, start = newEmbeddedRedLocks, func() *redistest.Server { return StartEmbedded(t) }
+		if k.Polls {
+			start = func() *redistest.Server { return startCounted(t) }
+		}
 	}
 	if k.Most != nil {
 		k.Make = most(t)

@@ -39,6 +39,7 @@ type Kind struct {
 	Reentrant bool
 	Fenced    bool
 	Polls     bool   // nobody wakes a waiter; it polls
+	Embedded  bool   // its server runs in this process, which costs some thirty times as much
 	Twin      bool   // another row does for everything that depends on scripts alone
 	OneString bool   // it is one string on the server
 	Several   bool   // it is several locks as one: it cannot tell who has it
