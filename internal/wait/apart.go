@@ -94,9 +94,6 @@ func (a *apart) end(ls *Lines) {
 func (p *Place) leaveApart() {
 	ls, a := p.lines, p.apart
 	a.end(ls)
-	if !a.shares && a.wire == "" {
-		return
-	}
 	ls.mu.Lock()
 	stop := p.quit()
 	if a.shares {

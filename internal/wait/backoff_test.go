@@ -31,6 +31,7 @@ func FuzzExponentialStaysWithinItsBounds(f *testing.F) {
 	f.Add(int64(1), int64(100), 3)
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), math.MaxInt)
 	f.Add(int64(-5), int64(0), -1)
+	f.Add(int64(100), int64(1), 1)
 	f.Fuzz(func(t *testing.T, least, most int64, attempt int) {
 		d := wait.Exponential(time.Duration(least), time.Duration(most))(attempt)
 		if d < 0 || most > 0 && d > time.Duration(most) {

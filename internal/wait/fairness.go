@@ -43,7 +43,7 @@ func (f *fairness) over(now time.Duration) bool {
 
 // pass counts a message that may be the end of another's turn.
 func (f *fairness) pass(now time.Duration) {
-	if f.counted == 0 || now-f.counted >= turn {
+	if now-f.counted >= turn {
 		f.behind, f.counted = f.behind-1, now
 	}
 }

@@ -170,6 +170,13 @@ func TestATurnBeginsWithTheFirstOfTheLine(t *testing.T) {
 		time.Sleep(turn + 1)
 		assert.Equal(t, -1, q.handOver(time.Hour))
 	})
+	synctest.Test(t, func(t *testing.T) { // two callers take turns, and neither finds the other in the line
+		q := newLines(t)
+		q.take(t, time.Hour)
+		time.Sleep(turn + 1)
+		q.accepting(1)
+		assert.Equal(t, -1, q.handOver(time.Hour))
+	})
 }
 
 func TestANewcomerWaitsForWhatWasHandedOver(t *testing.T) {
@@ -245,8 +252,10 @@ func TestALineOfNewcomersMovesOn(t *testing.T) {
 		q.take(t, time.Hour)
 		second, third := q.Join(x, true, false), q.Join(x, true, false)
 		waiting := q.goWait(third, time.Hour)
+		began := time.Now()
 		second.Leave(0) // it gave up, before it was told anything
 		require.NoError(t, waiting.err())
+		assert.Zero(t, waiting.ended.Sub(began))
 		assert.True(t, third.Head())
 		third.Leave(0)
 		q.Ended(x)
@@ -265,6 +274,12 @@ func TestThoseWhoPollLookAtWhatWasHandedOver(t *testing.T) {
 		q.Ended(x)
 		assert.Zero(t, q.standing("x"), "nobody listens any more")
 		assert.False(t, q.Empty(x))
+		listens := q.Join(x, true, false)
+		listening := q.goWait(listens, time.Hour)
+		assert.Equal(t, 1, q.standing("x"), "until somebody does again")
+		q.publish("x")
+		require.NoError(t, listening.err())
+		listens.Leave(0)
 		poll.Leave(0)
 		q.requireNothing(t)
 	})

@@ -192,7 +192,7 @@ func (p *Place) Head() bool { return p.head }
 func (p *Place) begin(ctx context.Context, d time.Duration) (sleep time.Duration, sleeps bool, err error) {
 	if !p.head {
 		taken, err := p.reach(ctx)
-		if err != nil || taken == 0 || p.eager && !p.provided() {
+		if taken == 0 || p.eager && !p.provided() {
 			return 0, false, err
 		}
 		d = Interval(taken)

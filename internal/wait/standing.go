@@ -239,9 +239,6 @@ func (p *Place) Inherit() (e Estate) {
 
 // provided reports whether something was bequeathed to the place just now, so that it need not look.
 func (p *Place) provided() bool {
-	if p.stands == nil {
-		return false
-	}
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
 	e := p.line.estate

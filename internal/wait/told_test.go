@@ -55,6 +55,8 @@ func TestACallApartExpectsWhatIsForItsWireOwner(t *testing.T) {
 		q.tell("x:me", "session:2 0")
 		assert.Zero(t, q.wait(p, time.Second))
 		assert.Equal(t, "session:2 0", p.Mail())
+		q.tell("x:me", "")
+		assert.Zero(t, q.wait(p, time.Second), "it is still one of all")
 		p.Leave(0)
 	})
 }
@@ -85,8 +87,9 @@ func TestACallApartMayListenLater(t *testing.T) {
 		q.confirm = true
 		p := q.Apart(x)
 		p.ListenLater("x:session:1", time.Second)
-		p.ListenLater("x:session:1", time.Second)
-		assert.Equal(t, time.Second, q.wait(p, 2*time.Second))
+		assert.Equal(t, time.Second/2, q.wait(p, time.Second/2))
+		p.ListenLater("x:session:1", time.Second) // which does not put it off
+		assert.Equal(t, time.Second/2, q.wait(p, 2*time.Second))
 		synctest.Wait()
 		assert.Equal(t, 1, q.begun["x:session:1"])
 		assert.Equal(t, time.Second, q.wait(p, time.Second))

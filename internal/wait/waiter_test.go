@@ -131,3 +131,27 @@ func TestASleepWithoutEndDoesNotStopTheAlarm(t *testing.T) {
 		require.ErrorIs(t, <-slept, context.Canceled)
 	})
 }
+
+// A sleep that a wake-up has ended ends no other one when its time comes.
+func TestASleepThatHasEndedIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alarm := wait.NewAlarm()
+		var all [5]wait.Waiter
+		slept := make(chan error)
+		for i, minutes := range []time.Duration{3, 1, 4, 2, 5} {
+			all[i] = wait.NewWaiter(alarm)
+			go func() { slept <- all[i].Sleep(t.Context(), minutes*time.Minute) }()
+			synctest.Wait()
+		}
+		for i := range all {
+			all[i].Wake()
+			require.NoError(t, <-slept)
+		}
+		time.Sleep(time.Hour)
+		for i := range all {
+			began := time.Now()
+			require.NoError(t, all[i].Sleep(t.Context(), time.Minute))
+			assert.Equal(t, time.Minute, time.Since(began), i)
+		}
+	})
+}
