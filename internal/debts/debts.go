@@ -158,7 +158,7 @@ func (d *Debts[L]) next(a *account[L]) (due []*Debt[L], next time.Duration, done
 		delete(d.accounts, a.server)
 		return nil, 0, true
 	}
-	return due, max(next, 0), false
+	return due, next, false
 }
 
 // giveBack releases the debts that are due and notes the outcomes.

@@ -209,6 +209,16 @@ func TestWhatRestsForLessWhileItIsLookedAt(t *testing.T) {
 		k.until(time.Minute)
 		assert.Equal(t, seconds(20, 30), seen)
 	})
+	keep(t, func(k *keeper) { // or it is to be renewed by then
+		a := items(1, "a")[0]
+		k.look = func(*item) time.Duration {
+			k.Add(a, k.now())
+			return k.now() + time.Second
+		}
+		k.Rest(a, 20*time.Second)
+		k.until(20*time.Second + period)
+		assert.Equal(t, []time.Duration{20*time.Second + period}, k.times("a0"))
+	})
 }
 
 func TestWhatRestsIsKnownAndNotRenewed(t *testing.T) {
@@ -230,6 +240,7 @@ func TestWhatRestsIsKnownAndNotRenewed(t *testing.T) {
 		k.renew = func(call) bool {
 			assert.ElementsMatch(t, all[:3], k.All(), "also what is being renewed")
 			k.Rest(all[2], never)
+			k.Hasten(time.Second) // it hastens neither what rests nor what is under way
 			return true
 		}
 		k.Remove(all[3])

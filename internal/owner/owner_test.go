@@ -51,7 +51,8 @@ func TestTheNextAttempt(t *testing.T) {
 		way     Way
 		giveUp  bool
 	}{
-		"nothing is held": {half: Exclusive, way: Enter},
+		"nothing is held":                       {half: Exclusive, way: Enter},
+		"nothing is held, nor to be re-entered": {half: Exclusive, simple: true, way: Enter},
 		"nothing is held any more": {
 			request: Request{Wire: "w", Number: 2}, half: Shared, way: Enter, giveUp: true,
 		},
@@ -63,6 +64,7 @@ func TestTheNextAttempt(t *testing.T) {
 			has: []Half{Exclusive}, request: Request{Wire: "w"}, half: Shared, way: Beside,
 		},
 		"reading under both": {has: []Half{Exclusive, Shared}, half: Shared, way: Reenter, giveUp: true},
+		"writing under both": {has: []Half{Exclusive, Shared}, half: Exclusive, way: Reenter, giveUp: true},
 		"reading under both after the attempt": {
 			has: []Half{Shared}, request: Request{Wire: "w", Number: 1}, half: Shared, way: Reenter, giveUp: true,
 		},
@@ -95,10 +97,11 @@ func TestWhatAReleaseLeaves(t *testing.T) {
 func TestADetachedHoldCountsUntilTheServerHasForgottenIt(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
-	h := c.nest(g, 0)
-	c.Drop(g, h, false, true, 0)
+	for range 2 {
+		c.Drop(g, c.nest(g, 0), false, true, 0)
+	}
 	over := trust + trust/50 + 100*time.Millisecond
-	assert.Equal(t, 2, c.Remaining(g, over).Count)
+	assert.Equal(t, 3, c.Remaining(g, over).Count)
 	assert.Equal(t, 1, c.Remaining(g, over+1).Count)
 }
 

@@ -52,7 +52,7 @@ type Duty struct {
 // grant may have taken over from a lost one. Nor is a hold left where an older release, which may yet be executed,
 // would take it.
 func (c *Claim[G, H]) Remaining(g *Grant[G, H], now time.Duration) Remaining {
-	if later := c.part(g.half); later != nil && later != g && later.Wire == g.Wire {
+	if later := c.part(g.half); later != nil && later.Wire == g.Wire {
 		later.setCopies(max(later.besides().copies, g.besides().copies)) // whose release is to see to them
 		g = later
 	}
@@ -135,7 +135,7 @@ func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
 // copy does for memory.
 func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) Debt {
 	copies := g.besides().copies
-	if copies == 0 || copies <= sent {
+	if copies <= sent {
 		return Debt{}
 	}
 	return expect(g.Wire, c.doubtOf(g), copies, now, memory)
