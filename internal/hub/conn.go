@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Delays between attempts to connect.
@@ -110,7 +109,8 @@ func (c *conn) run(ctx context.Context) {
 		if time.Since(began) > lastDelay { // they stood meanwhile
 			delay, level = firstDelay, slog.LevelWarn
 		}
-		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server),
+		// Nothing waits for the user's handler, which may block, or end its goroutine.
+		go c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server),
 			slog.Any("error", err))
 		tell := stood || level == slog.LevelWarn
 		if c.untold.Store(!tell); tell && c.hub.Lost != nil {
@@ -136,9 +136,7 @@ func (c *conn) retire() bool {
 			return false
 		}
 	}
-	if h.conns[c.addr] == c {
-		delete(h.conns, c.addr)
-	}
+	delete(h.conns, c.addr)
 	return true
 }
 
@@ -162,10 +160,8 @@ func (c *conn) wanted() bool {
 func (c *conn) drop(ch *channel) {
 	delete(c.todo, ch)
 	c.uncover(ch)
-	ch.conn, ch.state = nil, idle
-	if c.hub.channels[ch.name] == ch {
-		delete(c.hub.channels, ch.name)
-	}
+	ch.conn = nil
+	delete(c.hub.channels, ch.name)
 }
 
 // lost records that no channel of this connection is subscribed any longer, and reports whether any was. A channel
@@ -178,14 +174,9 @@ func (c *conn) lost() (stood bool) {
 	stood = len(c.last) > 0
 	clear(c.last)
 	for _, ch := range h.channels {
-		stood = stood || ch.conn == c && ch.state == up
-		switch {
-		case ch.conn != c:
-		case h.owners[wire.Slot(ch.name)] != c.addr:
+		if ch.conn == c {
+			stood = stood || ch.state == up
 			h.reroute(ch)
-		default:
-			ch.state = idle
-			c.ask(ch)
 		}
 	}
 	return stood
@@ -284,7 +275,12 @@ func (c *conn) serve(ctx context.Context) error {
 	for {
 		begin, unwanted := c.next()
 		if err := c.subscribeAll(untilBroken{ctx, now.broken}, now, begin); err != nil {
-			return err
+			select {
+			case why := <-now.broken:
+				return cmp.Or(why, err) // that may say no more than that the context has ended
+			default:
+				return err
+			}
 		}
 		if last != nil && c.allMoved() {
 			if err := c.drain(ctx, last, heard); err != nil {

@@ -45,7 +45,8 @@ func TestAWordOfALostConnectionSaysNothing(t *testing.T) {
 	h.changed(c, life, push("subscribe", "x"))
 	assert.Equal(t, 1, woken)
 
-	c.lost()
+	assert.True(t, c.lost(), "a channel was subscribed")
+	assert.False(t, c.lost(), "none was")
 	h.changed(c, life, push("subscribe", "x")) // read before the connection broke
 	assert.Equal(t, 1, woken)
 	assert.Equal(t, []string{"x"}, c.begin(t), "it must be subscribed anew")
@@ -136,15 +137,17 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 		h.changed(c, 0, push("subscribe", "asked")) // an answer to the last one
 		h.changed(c, 1, push("subscribe", "asked"))
 		assert.False(t, c.allMoved())
+		<-c.kick
 		h.changed(c, 1, push("subscribe", "up"))
 		assert.True(t, c.allMoved())
+		assert.Len(t, c.kick, 1, "the last connection can go")
 		assert.Equal(t, map[string]int{"up": 2, "asked": 1}, told)
 	})
 	t.Run("it is lost itself", func(t *testing.T) {
 		h, c := setUp()
 		c.replace()
 		c.begin(t)
-		c.lost()
+		assert.True(t, c.lost(), "one was heard")
 		assert.False(t, h.Subscribed("up"))
 		c.begin(t)
 		h.changed(c, 2, push("subscribe", "up"))

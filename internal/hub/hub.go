@@ -44,7 +44,7 @@ type Hub struct {
 type channel struct {
 	name     string
 	hub      *Hub
-	conn     *conn     // which is to have the subscription
+	conn     *conn     // which is to have the subscription; nil when the channel is forgotten
 	first    *Listener // of a list of all
 	state    state
 	refusals uint8 // since the subscription last stood, as far as they matter
@@ -52,7 +52,7 @@ type channel struct {
 }
 
 // heard reports whether messages come, by the connection's present life or still by the last one.
-func (c *channel) heard() bool { return c.state == up || c.conn != nil && c.conn.covers(c) }
+func (c *channel) heard() bool { return c.state == up || c.conn.covers(c) }
 
 type state uint8
 
@@ -95,18 +95,15 @@ func (h *Hub) Listen(name string, hear func(message string)) *Listener {
 	h.mu.Lock()
 	c := h.channels[name]
 	if c == nil {
-		c = &channel{name: name, hub: h}
+		c = &channel{name: name, hub: h, conn: h.route(name)}
 		h.channels[name] = c
+		c.conn.ask(c)
 	}
 	l := &Listener{channel: c, hear: hear, next: c.first}
 	if l.next != nil {
 		l.next.prev = l
 	}
 	c.first = l
-	if c.conn == nil {
-		c.conn = h.route(name)
-		c.conn.ask(c)
-	}
 	confirmed := c.heard()
 	h.mu.Unlock()
 	if confirmed {
@@ -129,7 +126,7 @@ func (l *Listener) Close() {
 	}
 	if l.prev != nil {
 		l.prev.next = l.next
-	} else if c.first = l.next; c.first == nil && c.conn != nil {
+	} else if c.first = l.next; c.first == nil {
 		c.conn.ask(c)
 	}
 }
@@ -162,10 +159,7 @@ func (h *Hub) Close() {
 
 // route returns the connection that is to serve the channel. h.mu is held.
 func (h *Hub) route(name string) *conn {
-	addr := ""
-	if h.sharded {
-		addr = h.owners[wire.Slot(name)]
-	}
+	addr := h.owners[wire.Slot(name)]
 	c := h.conns[addr]
 	if c == nil {
 		c = newConn(h, addr)
@@ -202,8 +196,10 @@ func (h *Hub) again(from *conn, c *channel) {
 // reroute subscribes to the channel wherever it belongs. h.mu is held.
 func (h *Hub) reroute(c *channel) {
 	c.state = idle
-	c.conn.uncover(c) // what comes up elsewhere may have been missed
-	c.conn = h.route(c.name)
+	from := c.conn
+	if c.conn = h.route(c.name); c.conn != from {
+		from.uncover(c) // what comes up elsewhere may have been missed
+	}
 	c.conn.ask(c)
 }
 

@@ -107,7 +107,7 @@ const (
 // channel wakes nobody; every waiter has a timer as well.
 func (c *conn) refused(ch *channel, why error) {
 	level := c.takeRefusal(ch, why)
-	c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused",
+	go c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused", // as in run
 		slog.String("server", c.server), slog.String("channel", ch.name), slog.Any("error", why))
 }
 
@@ -118,9 +118,10 @@ func (c *conn) takeRefusal(ch *channel, why error) slog.Level {
 	defer h.mu.Unlock()
 	if ch.conn == c {
 		ch.state = idle
-		c.uncover(ch)
 		if script.Passes(why) {
-			ch.refusals = 0
+			ch.refusals = 0 // and the connection that is being replaced is heard until the next one is
+		} else {
+			c.uncover(ch)
 		}
 		time.AfterFunc(min(firstAgain<<ch.refusals, lastAgain), func() { h.again(c, ch) })
 		ch.refusals, ch.moves = min(ch.refusals+1, manyRefusals), 0

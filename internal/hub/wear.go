@@ -34,8 +34,8 @@ func (c *conn) uncover(ch *channel) bool {
 	return true
 }
 
-// replace moves the wanted channels to the next connection and forgets the rest. The last connection goes on hearing
-// the channels that it has, so nothing is missed meanwhile; replace returns one of them.
+// replace moves the channels to the next connection, which is asked for those that are wanted by then. The last one
+// goes on hearing the channels that it has, so nothing is missed meanwhile; replace returns one of them.
 func (c *conn) replace() (heard string) {
 	h := c.hub
 	h.mu.Lock()
@@ -43,18 +43,15 @@ func (c *conn) replace() (heard string) {
 	c.life++
 	c.apart = false
 	for _, ch := range h.channels {
-		switch {
-		case ch.conn != c:
-		case ch.first == nil:
-			c.drop(ch)
-		default:
-			if ch.state == up {
-				c.last[ch] = struct{}{}
-				heard = ch.name
-			}
-			ch.state = idle
-			c.ask(ch)
+		if ch.conn != c {
+			continue
 		}
+		if ch.state == up {
+			c.last[ch] = struct{}{}
+			heard = ch.name
+		}
+		ch.state = idle
+		c.ask(ch)
 	}
 	return heard
 }

@@ -58,3 +58,22 @@ func TestABusyServerIsAskedAgainSoon(t *testing.T) {
 	kit.AwaitFor(t, delays*time.Second, "five attempts", func() bool { return busy.Matched() >= 5 })
 	e.hears(t, "the confirmation", busy.Remove)
 }
+
+// While a server refuses the subscription for a moment, the connection that is being replaced goes on hearing messages.
+func TestTheLastConnectionIsHeardWhileTheServerIsBusy(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	h := newHub(t, kit.NewClient(t, p.Addr()), false)
+	e := listen(h, "x")
+	kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+	busy := p.On(proxy.Command("SUBSCRIBE"), proxy.Answer("-BUSY Redis is busy running a script."), proxy.EveryTime)
+	h.Anew()
+	busy.WaitMatched(t, 2) // the first refusal has been read by then
+	e.hears(t, "a message", func() { require.EqualValues(t, 1, srv.Int(t, "PUBLISH", "x", "0"), "who hears it") })
+	busy.Remove()
+	last := p.Conns()
+	kit.Await(t, "the next connection alone", func() bool {
+		return len(p.Conns()) < len(last) && srv.Int(t, "PUBLISH", "x", "0") == 1
+	})
+}
