@@ -32,10 +32,15 @@ func (f *final) Error() string { return f.text }
 // passes reports whether another round may succeed after err.
 func passes(why error) bool {
 	if refusal.Is(why) {
-		return script.Passes(why) || refusal.Says(why, "UNBLOCKED ") // it was waiting when its server was demoted
+		return script.Passes(why) || demoted(why)
 	}
 	_, is := errors.AsType[*final](why)
 	return why != nil && !is
+}
+
+// demoted reports whether a server says that it was demoted while WAIT was waiting, or before that began.
+func demoted(why error) bool {
+	return refusal.Says(why, "UNBLOCKED ") || strings.Contains(why.Error(), " cannot be used with replica instances")
 }
 
 // redirected is the server to which another one sends a call about a slot that moves, "" if it does not.
@@ -76,7 +81,7 @@ func (rs *rounds) round(at *server, all []*waiter) (trouble error) {
 	r := round{rounds: rs, at: at, looks: looksOf(all), missing: make(map[*waiter]error)}
 	got, asked, err := 0, at.replicas.wanted(rs.acks.Replicas), errNode
 	if node != nil {
-		got, err = r.read(node.DoMulti(sharing.Dateless(ctx), r.commands(node.B(), asked)...))
+		got, err = r.read(node.DoMulti(sharing.Apart(ctx), r.commands(node.B(), asked)...))
 	}
 	wanted := at.replicas.wanted(rs.acks.Replicas)
 	var again []*waiter
@@ -227,7 +232,7 @@ func (rs *rounds) reconnect(ctx context.Context, node rueidis.Client, key string
 	}
 	if why == errGone || ok && strings.HasPrefix(answer.Error(), "READONLY") { //nolint:errorlint // nobody wraps it
 		b := node.B() // the server closes the connection behind its reply
-		node.DoMulti(sharing.Dateless(ctx), b.Quit().Build(), b.Wait().Numreplicas(0).Timeout(1).Build())
+		node.DoMulti(sharing.Apart(ctx), b.Quit().Build(), b.Wait().Numreplicas(0).Timeout(1).Build())
 	}
 }
 

@@ -98,6 +98,16 @@ func (c *client) bearable(ctx context.Context) context.Context {
 // Calls reports whether ctx may be that of a call on a shared connection. The client makes a dedicated one under none.
 func Calls(ctx context.Context) bool { return ctx != context.Background() }
 
+type apartKey struct{}
+
+// Apart is ctx for a call that blocks its connection, as the client bears it. The client makes a dedicated one.
+func Apart(ctx context.Context) context.Context {
+	return Dateless(context.WithValue(ctx, apartKey{}, true))
+}
+
+// IsApart reports whether ctx is one of [Apart].
+func IsApart(ctx context.Context) bool { return ctx.Value(apartKey{}) != nil }
+
 // AnyDirect reports whether a connection of c may be direct.
 func AnyDirect(c rueidis.Client) bool {
 	s, ok := c.(*client)

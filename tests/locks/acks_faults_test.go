@@ -1,10 +1,17 @@
 package locks
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math"
+	"net"
+	"runtime/debug"
+	"slices"
 	"strconv"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +216,28 @@ func TestAMasterThatIsDemotedCostsAnotherRound(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
+// One that is demoted just before it is to wait refuses that in words of its own.
+func TestAMasterThatIsDemotedBeforeItWaitsCostsAnotherRound(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	next, other := redistest.StartReplica(t, master), redistest.StartReplica(t, master)
+	next.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	p := proxy.Start(t, master.Addr())
+	s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+	waits := p.On(proxy.Command("WAIT"), proxy.Stall, proxy.First)
+	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	<-waits.Fired()
+	kit.Await(t, "the lock at the replica", func() bool { return next.Int(t, "EXISTS", "orders") == 1 })
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.SetServer(next.Addr())
+	port := next.Strs(t, "CONFIG", "GET", "port")[1]
+	master.Do(t, "REPLICAOF", "127.0.0.1", port)
+	other.Do(t, "REPLICAOF", "127.0.0.1", port)
+	waits.Release()
+	hold := kit.Granted(t, acksPatience, got, "the lock, which the next master has")
+	require.NoError(t, hold.Release())
+}
+
 // What is not acknowledged was never held, to observers either.
 func TestAnObserverSeesNoHoldThatIsNotAcknowledged(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, master *redistest.Server) {
@@ -247,4 +276,44 @@ func TestALookGivesNoLeaseToAKeyWithoutAnEnd(t *testing.T) {
 		require.Equal(t, int64(-1), srv.Int(t, "PTTL", l.Name()), name)
 		require.NoError(t, hold.Release())
 	}
+}
+
+// The connection on which replicas are waited for may be made before the one for calls. The session hears of the end of
+// the one for calls all the same, and asks for what it holds.
+func TestTheConnectionForReplicasIsNotTakenForTheOneForCalls(t *testing.T) {
+	t.Parallel()
+	master, next := redistest.Start(t), redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	p := proxy.Start(t, master.Addr())
+	opt := at(p.Addr())
+	var refuses atomic.Bool // those for calls
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		if refuses.Load() && !bytes.Contains(debug.Stack(), []byte("internal/acks")) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	s := kit.OpenWith(t, opt, acksOptions(1, acksPatience))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", &rlock.Options{FixedLease: time.Minute}))
+	replica.Pause()
+	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	awaitBlocked(t, master)
+
+	asks := p.On(proxy.Command("WAIT"), proxy.Pass, proxy.EveryTime)
+	refuses.Store(true)
+	p.CutAll()
+	asks.WaitMatched(t, 1)
+	refuses.Store(false)
+	replica.Resume()
+	require.NoError(t, kit.Granted(t, acksPatience, got, "the lock").Release())
+	kit.SleepUntil(time.Now().Add(500 * time.Millisecond)) // it has asked because of those that were cut
+	require.NoError(t, hold.Err())
+
+	p.SetServer(next.Addr())
+	for _, conn := range p.Conns() {
+		if !slices.Contains(asks.Conns(), conn) {
+			conn.Cut()
+		}
+	}
+	requireLostSoon(t, map[string]*holdfast.Hold{"fixed": hold})
 }
