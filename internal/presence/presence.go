@@ -149,8 +149,9 @@ func (t *Teller) End(ctx context.Context) error {
 }
 
 // Told asks what the sessions of wire owners publish; the result is empty for an unknown one. It is a help for people,
-// so after an error all are unknown. A session that publishes nothing does not ask either, since it may not have the
-// right.
+// so after an error all are unknown, and so they are if nobody answers soon: on its own, the client would ask as long
+// as the server is away, and ignore ctx while somebody else connects. A session that publishes nothing does not ask
+// either, since it may not have the right.
 func (t *Teller) Told(ctx context.Context, owners []string) []Told {
 	all := make([]Told, len(owners))
 	if t.text == "" {
@@ -160,7 +161,21 @@ func (t *Teller) Told(ctx context.Context, owners []string) []Told {
 	for i, owner := range owners {
 		sessions[i] = sessionOf(owner)
 	}
-	known, _ := Ask(ctx, t.session.Client, sessions)
+	within, cancel := context.WithTimeout(t.ctx, t.session.Lease/6)
+	defer cancel()
+	answers := make(chan map[string]Told, 1)
+	if !t.session.Start(func() {
+		known, _ := Ask(within, t.session.Client, sessions)
+		answers <- known
+	}) {
+		return all
+	}
+	var known map[string]Told
+	select {
+	case known = <-answers:
+	case <-within.Done():
+	case <-ctx.Done():
+	}
 	for i, session := range sessions {
 		all[i] = known[session]
 	}

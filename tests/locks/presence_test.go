@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -234,4 +235,43 @@ func TestCloseDoesNotWaitToTakeItsProcessBack(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.Less(t, took(), 3*time.Second)
 	srv.Resume()
+}
+
+// What sessions tell is a help for people: whoever asks waits for it no longer than their ctx lasts, also while the
+// client connects anew, and not for as long as the server is away.
+func TestNobodyWaitsForWhatSessionsTell(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: kit.Lease})
+	l := fairlock.New(s, "queue", nil)
+	hold := kit.Lock(t, t.Context(), l)
+	next := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "a waiter", func() bool { return len(valueOf(l.Waiters(t.Context()))) == 1 })
+	asks := map[string]func(ctx context.Context) (int, error){
+		"Holders": func(ctx context.Context) (int, error) { h, err := l.Holders(ctx); return len(h), err },
+		"Waiters": func(ctx context.Context) (int, error) { w, err := l.Waiters(ctx); return len(w), err },
+	}
+	for name, ask := range asks {
+		const patience = 300 * time.Millisecond
+		cut := p.On(proxy.Command("GET"), proxy.ResetBefore, proxy.First)
+		p.StallNew(true)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		took := kit.Stopwatch()
+		n, err := ask(ctx)
+		require.Less(t, took(), 3*patience, name)
+		cancel()
+		require.Equal(t, 1, cut.Count(), name)
+		require.NoError(t, err, name)
+		require.Equal(t, 1, n, name)
+		p.StallNew(false)
+		p.ResumeAll()
+		cut.Remove()
+		loading := p.On(proxy.Command("GET"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+		asked := make(chan error, 1)
+		go func() { asked <- kit.ErrorOf(ask(t.Context())) }()
+		require.NoError(t, kit.Within(t, kit.Lease/2, asked, name))
+		loading.Remove()
+	}
+	require.NoError(t, hold.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, next, "the lock").Release())
 }
