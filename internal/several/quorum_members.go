@@ -3,6 +3,7 @@ package several
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -100,12 +101,13 @@ func (g *quorumGroup) doneAsking(i int, err error) {
 	g.change(func(members []member) { members[i].asking, members[i].busy = false, busy })
 }
 
-// admit makes m a member, unless the group has ended. It is late if the group has the lock already.
+// admit makes m a member, unless the group has ended, or has the lock and another member on the same server. It is late
+// if the group has the lock already.
 func (g *quorumGroup) admit(i int, m member) (admitted, late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.since = max(m.since, time.Since(g.began))
-	if g.ended.Load() != nil || g.taken && !g.certain() {
+	if g.ended.Load() != nil || g.taken && !g.certain() || g.sure.Load() > 0 && g.alike(m.run) {
 		return false, g.taken
 	}
 	if g.taken {
@@ -114,6 +116,11 @@ func (g *quorumGroup) admit(i int, m member) (admitted, late bool) {
 	g.change(func(members []member) { members[i] = m })
 	g.delay = 0 // the next one that is missing is asked soon
 	return true, g.taken
+}
+
+// alike reports whether a member is held that has the same server; 0 is none that is known.
+func (g *quorumGroup) alike(run int64) bool {
+	return run != 0 && slices.ContainsFunc(*g.members.Load(), func(m member) bool { return m.run == run && !m.missing() })
 }
 
 // tend asks servers again that have not granted the lock, or have lost it: soon at first, since it may be the last

@@ -486,3 +486,22 @@ func TestARedLockDoesNotTakeServersForSilentThatRefuse(t *testing.T) {
 	require.NoError(t, h.Release())
 	require.NoError(t, other.Release())
 }
+
+// A server that is asked again does not count if it turns out to be one that has the lock already.
+func TestAServerThatIsLateIsNotCountedTwice(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 2)
+	alike := proxy.Start(t, f.Servers[0].Addr())
+	sessions := append(f.Near(nil), kit.Open(t, alike.Addr(), nil))
+	loading := alike.On(kit.AnyScript, proxy.Answer("-LOADING it is not there yet"), proxy.EveryTime)
+	h := kit.Lock(t, t.Context(), multilock.NewRedLock([]holdfast.Locker{
+		kit.ReentrantMember(sessions[0], "a"), kit.ReentrantMember(sessions[1], "b"), kit.ReentrantMember(sessions[2], "c"),
+	}, kit.Patient))
+	given := alike.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
+	loading.Remove()
+	given.WaitAnswered(t, 1)
+	f.Servers[1].Stop()
+	kit.Await(t, "the loss, as one of two servers is left", func() bool { return h.Err() != nil })
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+	f.Servers[1].Restart()
+}
