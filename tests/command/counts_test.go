@@ -165,6 +165,19 @@ func TestLatchThatMayHaveBeenSet(t *testing.T) {
 	require.Equal(t, 75, r.code, r.stderr)
 }
 
+// A question that was not answered has changed nothing, and is no mistake of the caller's.
+func TestAQuestionWithoutAnAnswerIsAFailure(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	p.On(proxy.Command("EVAL", "EVALSHA"), proxy.DropReply, proxy.EveryTime)
+	for _, line := range []string{
+		"latch count gate", "latch down gate", "semaphore count pool", "semaphore add pool 1", "semaphore release pool -n 1",
+	} {
+		r := run(t, nil, nil, append(strings.Fields(line), "--redis", "redis://"+p.Addr())...)
+		require.Equal(t, 69, r.code, "%s: %s", line, r.stderr)
+	}
+}
+
 func TestLatchAndSemaphoreInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)

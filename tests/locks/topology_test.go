@@ -267,6 +267,26 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	assert.Empty(t, space)
 }
 
+// While the master is away, a session asks sentinels ever more rarely, and keeps nothing of it: its client would make
+// hundreds of connections a second, and as many goroutines.
+func TestSentinelsAreSparedWhileTheMasterIsAway(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	p := proxy.Start(t, redistest.StartSentinel(t, "alone", master.Addr()).Addr()) // it can elect nobody
+	opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "alone"}}
+	asks := p.On(proxy.Command("SENTINEL"), proxy.Pass, proxy.EveryTime)
+	l := rlock.New(kit.OpenWith(t, opt, nil), "orders", nil)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	master.Stop()
+	before := asks.Matched()
+	kit.AwaitFor(t, 10*time.Second, "the first questions", func() bool { return asks.Matched() > before+4 })
+	connections, began := p.Accepted(), time.Now()
+	kit.SleepUntil(began.Add(5 * time.Second))
+	require.Less(t, p.Accepted()-connections, 100, "it would be a thousand")
+	master.Restart()
+	require.NoError(t, kit.Granted(t, 5*time.Second, kit.GoLock(t.Context(), l.Lock), "the lock").Release())
+}
+
 // Sentinels that have gone silent, beside a master that is well, do not delay Close.
 func TestSilentSentinelsDoNotDelayClose(t *testing.T) {
 	t.Parallel()

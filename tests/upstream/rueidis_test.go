@@ -142,6 +142,33 @@ func TestAConnectionThatIsBeingMadeOutlivesItsClient(t *testing.T) {
 	assert.NoError(t, ping(t.Context(), client), "it is mended: the closed client stays closed")
 }
 
+// Expected: while no master is there, the client asks sentinels less and less often.
+// What happens: it closes the connection to each that names a server which is no master, or away. For each connection
+// that ends, one more goroutine asks again, and again. In a few seconds there are hundreds.
+func TestSentinelsAreAskedByEverMoreGoroutines(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, "alone", master.Addr())
+	var dials atomic.Int64
+	client := open(t, sentinel, func(opt *rueidis.ClientOption) {
+		opt.Sentinel = rueidis.SentinelOption{MasterSet: "alone", TopologyRefreshInterval: 100 * time.Millisecond}
+		opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if addr == sentinel.Addr() {
+				dials.Add(1)
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	})
+	master.Stop()
+	for end := time.Now().Add(20 * time.Second); dials.Load() < 200; {
+		if !assert.True(t, time.Now().Before(end), "it is mended: only %d connections to the sentinel", dials.Load()) {
+			break
+		}
+		kit.Pause(time.Now())
+	}
+	client.Close()
+}
+
 // Expected: the deadline of a call ends that call.
 // What happens: the first call of a connection sets its deadline on the connection, which ends with it. So does the
 // call of another goroutine, whose context has no end, and which is retried or not as it is a read or a write.

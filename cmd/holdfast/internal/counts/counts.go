@@ -105,7 +105,7 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 // unread is the error of a question, which changes nothing, whether or not it has reached the server.
 func unread(err error) error {
 	if errors.Is(err, holdfast.ErrUnknown) {
-		return errors.New(err.Error())
+		return &script.Failure{Class: script.Refused, Err: errors.New(err.Error())}
 	}
 	return err
 }
