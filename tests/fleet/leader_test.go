@@ -356,15 +356,17 @@ func TestWatchersAreToldOfEachLeader(t *testing.T) {
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
+	srv.Stop() // an outage is waited out
 	all := watch(ctx, s)
-	require.Zero(t, kit.Within(t, 5*time.Second, all, "nobody").leader)
-	kit.Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 1 })
 	tell := func() (l leader.Leader) {
 		t.Helper()
 		w := kit.Within(t, 15*time.Second, all, "a change")
 		require.NoError(t, w.err)
 		return w.leader
 	}
+	srv.Restart()
+	require.Zero(t, tell(), "nobody")
+	kit.Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 1 })
 	a := stand(t, kit.Open(t, srv.Addr(), nil))
 	first := a.leads(t)
 	require.Equal(t, leader.Term(first), tell().Term)
@@ -392,9 +394,24 @@ func TestWatchersAreToldOfEachLeader(t *testing.T) {
 	require.NoError(t, kit.Within(t, 5*time.Second, b.ended, "the end"))
 	third := stand(t, s).leads(t)
 	require.Equal(t, leader.Term(third), tell().Term)
+	looks := func() int64 { return srv.CommandStats(t)["hmget"] }
+	before := looks()
+	srv.Do(t, "PUBLISH", key, "1") // of a change that is no news
+	kit.Await(t, "a look", func() bool { return looks() > before })
 	cancel()
 	last := kit.Within(t, 5*time.Second, all, "the end")
 	require.ErrorIs(t, last.err, context.Canceled)
+	kit.Await(t, "the end of all subscriptions", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+
+	for _, err := range leader.Watch(t.Context(), s, election) {
+		require.NoError(t, err)
+		break // ends it, too
+	}
+	all = watch(t.Context(), s)
+	require.Equal(t, leader.Term(third), tell().Term)
+	require.NoError(t, s.Close())
+	last = kit.Within(t, 5*time.Second, all, "the end")
+	require.ErrorIs(t, last.err, holdfast.ErrClosed)
 }
 
 // A term is what one says who leads.
