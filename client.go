@@ -90,8 +90,9 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	}
 	unset := 5 * max(rueidis.DefaultTCPKeepAlive, opt.Dialer.KeepAlive) // half of what the client would make of it
 	opt.ConnWriteTimeout = atMost(cmp.Or(opt.ConnWriteTimeout, unset), lease/6)
-	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
-		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second
+	if opt.Sentinel.MasterSet != "" {
+		l.pace.mark(&opt.Sentinel.Dialer)
+		opt.Sentinel.TopologyRefreshInterval = cmp.Or(opt.Sentinel.TopologyRefreshInterval, mostPace)
 	}
 	if opt.ClusterOption.MaxMovedRedirections == 0 {
 		opt.ClusterOption.MaxMovedRedirections = 8
@@ -158,6 +159,7 @@ type links struct {
 	session atomic.Pointer[session.Session] // nil until it is there
 	directs sharing.Directs
 	renews  atomic.Bool // connections may log in again
+	pace    pace        // of those to sentinels
 	stand   sync.Map    // the addresses to which a connection for calls was made, which has not ended since
 
 	mu    sync.Mutex         // guards the rest
@@ -179,6 +181,7 @@ func (l *links) begin(of *link) bool {
 // end closes what the closed client has left open: it forgets a connection that is being made when it gives the server
 // up, as behind Sentinel.
 func (l *links) end() {
+	l.pace.end()
 	l.mu.Lock()
 	l.ended = true
 	left := slices.Collect(maps.Keys(l.open))
@@ -202,6 +205,16 @@ func (l *links) tell(calls bool) {
 	}
 }
 
+// haveEnded reports whether a server has ended a direct connection: nobody reads it until the next call.
+func (l *links) haveEnded() (ended bool) {
+	l.stand.Range(func(_, one any) bool {
+		made := one.(*link)
+		ended = !made.direct.Ended() && readable(socket(made.Conn))
+		return !ended
+	})
+	return ended
+}
+
 // underWay returns how many calls of the session are.
 func (l *links) underWay() int64 {
 	if s := l.session.Load(); s != nil {
@@ -211,11 +224,11 @@ func (l *links) underWay() int64 {
 }
 
 // forMessages reports whether a connection to an address that is made under ctx is for messages, or for what blocks
-// it: calls go on over another one.
+// it: calls go on over another one, if need be over the next.
 func (l *links) forMessages(ctx context.Context, addr string) bool {
 	_, stands := l.stand.Load(addr)
 	s := l.session.Load()
-	return stands || s != nil && s.Linking(addr) && !sharing.Calls(ctx)
+	return stands || sharing.IsApart(ctx) || s != nil && s.Linking(addr) && !sharing.Calls(ctx)
 }
 
 // dialer returns a dialFunc that informs the session when it begins to dial, and when a connection is made or ends. It
@@ -223,6 +236,9 @@ func (l *links) forMessages(ctx context.Context, addr string) bool {
 func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		if err := l.pace.await(ctx, addr, d); err != nil {
+			return nil, err
+		}
 		second := l.forMessages(ctx, addr)
 		if !second {
 			l.tell(true)
@@ -255,12 +271,17 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	}
 }
 
+// socket is what is below TLS.
+func socket(conn net.Conn) net.Conn {
+	if c, ok := conn.(*tls.Conn); ok {
+		return c.NetConn()
+	}
+	return conn
+}
+
 // delay makes the system gather small writes.
 func delay(conn net.Conn) {
-	if c, ok := conn.(*tls.Conn); ok {
-		conn = c.NetConn()
-	}
-	if c, ok := conn.(*net.TCPConn); ok {
+	if c, ok := socket(conn).(*net.TCPConn); ok {
 		_ = c.SetNoDelay(false) // if it fails, connections are merely slower
 	}
 }

@@ -53,7 +53,7 @@ type Observer struct {
 
 // A Subject is the synchronizer that an event is about.
 type Subject struct {
-	Kind string // the package's name, with the half of a read-write lock: "rlock", "rwlock.Read"
+	Kind string // the package's name, with the half of a read-write lock: "rlock", "rwlock.Read"; "semaphore.Expirable"
 	Name string // as the caller gave it. There may be very many: think before making it a label of a metric
 }
 

@@ -213,7 +213,7 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 		l.end()
 		<-closed
 	}
-	s, err := newSession(sharing.Client(client, directs), o, closeClient, l.renews.Load)
+	s, err := newSession(sharing.Client(client, directs), o, closeClient, &l)
 	if err != nil {
 		closeClient()
 		return nil, fmt.Errorf("holdfast: open: %w", err)
@@ -238,7 +238,7 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
-	s, err := newSession(sharing.Client(client, nil), o, nil, nil)
+	s, err := newSession(sharing.Client(client, nil), o, nil, new(links))
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
@@ -305,7 +305,7 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-func newSession(client rueidis.Client, o Options, closeClient func(), renews func() bool) (*session.Session, error) {
+func newSession(client rueidis.Client, o Options, closeClient func(), l *links) (*session.Session, error) {
 	sharded, err := shardedPubSub(client, o.PubSub)
 	if err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func newSession(client rueidis.Client, o Options, closeClient func(), renews fun
 		return nil, err
 	}
 	return session.New(session.Config{
-		Client: client, CloseClient: closeClient, Renews: renews,
+		Client: client, CloseClient: closeClient, Renews: l.renews.Load, Ended: l.haveEnded,
 		Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
 		MapName: o.MapName, Sharded: sharded, Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(),
 		Places: o.Places, Reclaim: o.Reclaim, Breaks: o.BreakDeadlocks, Lost: newLostError, Acks: o.acks(),

@@ -70,9 +70,9 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 // CountDown lowers the count by one; at zero the latch opens and lets all waiters through. On an open latch it does
 // nothing. It is sent even if ctx has ended, since others wait for it, and returns within a third of the session's
 // lease and within 5 s. [holdfast.ErrUnknown] has two meanings. Either the reply was lost: the count may be lowered,
-// now or later, or not, and the call is not repeated. Or the server refused, for example because it cannot write to its
-// disk: it has not counted, and the session asks again in the background as long as it lives. It corresponds to
-// countDown().
+// now or later, or not, and the call is not repeated. Or the server could not be reached, or refused, for example
+// because it cannot write to its disk: it has not counted, and the session asks again in the background as long as it
+// lives. It corresponds to countDown().
 func (l *Latch) CountDown(context.Context) error {
 	return l.object.Give("count down", session.Gift{
 		Call: func() *script.Call {

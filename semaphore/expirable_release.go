@@ -23,8 +23,8 @@ import (
 // It is sent even if ctx has ended, because the permits would stay taken otherwise, and returns within a third of the
 // session's lease and within 5 s. A permit can come back only once, so the call is repeated if the reply is lost. It
 // returns [holdfast.ErrUnknown] if the permits turn out to be back by then, since somebody else may have given them
-// back, and if the server refuses, for example because it cannot write to its disk. Holds of this session are then lost
-// in any case, and all permits go back one by one in the background.
+// back, and if the server cannot be reached, or refuses, for example because it cannot write to its disk. Holds of this
+// session are then lost in any case, and all permits go back one by one in the background.
 func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	const operation = "release"
 	if len(ids) > maxAtOnce {

@@ -130,7 +130,8 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 
 // TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks for a round trip. If
 // there is no reply within a third of the session's lease, or a minute if that is less, it fails with
-// [holdfast.ErrNoReply], and whatever the attempt takes is given back in the background when its reply comes. It
+// [holdfast.ErrNoReply], and whatever the attempt takes is given back in the background when its reply comes. Where
+// nobody takes connections, it fails at once with the network's error, and within 2 s where they do not come up. It
 // overtakes waiters. It corresponds to tryAcquire(). Otherwise it is like [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return p.take(ctx, "try acquire", n, 0)
@@ -159,9 +160,9 @@ func (p *Semaphore) take(ctx context.Context, operation string, n int, limit tim
 // Release gives n permits back, n of at least 1, and creates the semaphore if there is none. It is sent even if ctx has
 // ended, because the permits would be missing otherwise. It returns within a third of the session's lease and within 5
 // s. It corresponds to release(). [holdfast.ErrUnknown] has two meanings. Either the reply was lost: the permits may be
-// back, or come back later, or not, and the call is not repeated. Or the server refused, for example because it cannot
-// write to its disk: it has changed nothing, and the session asks again in the background as long as it lives. In
-// neither case give the permits back once more. Any other error says that they are not back.
+// back, or come back later, or not, and the call is not repeated. Or the server could not be reached, or refused, for
+// example because it cannot write to its disk: it has changed nothing, and the session asks again in the background as
+// long as it lives. In neither case give the permits back once more. Any other error says that they are not back.
 func (p *Semaphore) Release(_ context.Context, n int) error {
 	const operation = "release"
 	if err := p.atLeastOne(operation, n); err != nil {

@@ -175,7 +175,7 @@ func (r *Runner) lives(ctx context.Context, key string) bool {
 // Ready makes sure that there is a connection to the server of key, or returns a *[Failure]. It is for calls of which
 // no copy may be sent: if one is made for such a call, and fails before it is up, that looks like a lost reply.
 func (r *Runner) Ready(ctx context.Context, key string) error {
-	if r.nodes.gate(key).stands(r.changes.Load()) {
+	if r.nodes.gate(key).stands(r.changes.Load()) && (r.Ended == nil || !r.Ended()) {
 		return nil
 	}
 	err := r.dial(ctx, key, r.answers)
@@ -198,8 +198,9 @@ func (r *Runner) exists(ctx context.Context, key string) error {
 
 // answers is exists at a server that says anything, also that it is loading: the client never repeats marker.
 func (r *Runner) answers(ctx context.Context, key string) error {
-	if r.client.Do(ctx, marker(r.client.B(), key).Pin()).NonRedisError() == nil {
-		return nil
+	err := r.client.Do(ctx, marker(r.client.B(), key).Pin()).NonRedisError()
+	if err == nil || unsent(err) { // the client would dial again until ctx ends, and not say why it fails
+		return err
 	}
 	return r.exists(ctx, key)
 }

@@ -27,6 +27,10 @@ type Runner struct {
 	// Leaving is called when the client is made to connect anew; nil: nobody is. It is set before the first call.
 	Leaving func()
 
+	// Ended reports whether the server has ended a connection that nobody reads between calls; nil: that is not known. It
+	// is set before the first call.
+	Ended func() bool
+
 	// Renews reports whether connections may log in again while they last; nil: none does. It is set before the first
 	// call.
 	Renews func() bool

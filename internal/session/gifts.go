@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -39,8 +40,8 @@ func (o *Object) Give(operation string, g Gift) error {
 }
 
 // owe makes a gift that was refused because of why come back in the background, and reports whether it will. Refused
-// calls have changed nothing, so they are sent again ever more rarely, until they are executed, or may have been, and
-// once more when the session ends.
+// calls have changed nothing, so they are sent again, ever more rarely unless there was no connection, until they are
+// executed, or may have been, and once more when the session ends.
 func (o *Object) owe(g Gift, why error) bool {
 	if g.Refused != nil {
 		g.Refused()
@@ -48,10 +49,16 @@ func (o *Object) owe(g Gift, why error) bool {
 	}
 	s := o.session
 	started := s.Start(func() {
-		for delay, last := wait.RetryRarely(0), false; !last; delay = wait.RetryRarely(delay) {
+		err, delay := why, time.Duration(0)
+		for last := false; !last; {
+			retry := wait.RetryRarely
+			if script.IsTemporary(err) {
+				retry = wait.Retry
+			}
+			delay = retry(delay)
 			last = Pause(s.ctx, delay) != nil
 			ctx, cancel := s.Within(s.Now(), s.Bound())
-			err := o.giveOnce(ctx, g)
+			err = o.giveOnce(ctx, g)
 			cancel()
 			switch {
 			case err == nil:

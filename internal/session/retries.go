@@ -192,7 +192,7 @@ func (r *Retries) outwaited(ctx context.Context, end time.Time, err error) error
 	case !ok || !errors.Is(f, errWaited) && !errors.Is(f, context.DeadlineExceeded):
 		return err
 	case f.Class == script.Unknown: // cut off under way, and nothing is known of the server
-		return &script.Failure{Class: script.Unknown, Temporary: true, Err: errWaited}
+		return &script.Failure{Class: script.Unknown, Temporary: true, Err: ErrNoReply}
 	}
 	return cmp.Or(r.failures().trouble, ErrBusy) // not even sent
 }

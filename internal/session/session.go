@@ -30,6 +30,7 @@ type Config struct {
 	Client      rueidis.Client
 	CloseClient func()      // nil: whoever made it closes it
 	Renews      func() bool // whether connections may log in again; nil: none does
+	Ended       func() bool // whether the server has ended a connection, which the client does not know; may be nil
 	Lease       time.Duration
 	MaxHold     time.Duration // how long a hold is renewed; 0: as long as it is held
 	LongHold    time.Duration // longer holds are logged; 0: none are
@@ -118,7 +119,7 @@ func New(c Config) *Session {
 		calls: newAdmission(), routines: newAdmission(),
 	}
 	s.runner = script.NewRunner(c.Client, s.Now, c.Lease)
-	s.hub.Lost, s.runner.Renews = s.Changed, c.Renews
+	s.hub.Lost, s.runner.Renews, s.runner.Ended = s.Changed, c.Renews, c.Ended
 	s.runner.Leaving = func() {
 		if !s.follows() { // otherwise it will be told of the next connection
 			s.hub.Anew()

@@ -115,6 +115,28 @@ func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
 	}
 }
 
+// Nobody reads a direct connection between calls. One that the server has ended meanwhile, as in a failover, takes no
+// call of which no copy may be sent.
+func TestALoneCallerNoticesThatItsConnectionHasEnded(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for name, call := range map[string]func(ctx context.Context, p *semaphore.Semaphore, l *latch.Latch) error{
+		"Release":    func(ctx context.Context, p *semaphore.Semaphore, _ *latch.Latch) error { return p.Release(ctx, 1) },
+		"TryAcquire": func(ctx context.Context, p *semaphore.Semaphore, _ *latch.Latch) error { return p.TryAcquire(ctx, 1) },
+		"CountDown":  func(ctx context.Context, _ *semaphore.Semaphore, l *latch.Latch) error { return l.CountDown(ctx) },
+	} {
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Hour})
+		p, l := semaphore.New(s, "pool "+name), latch.New(s, "gate "+name)
+		_, err := p.TrySetPermits(unending(t), 1)
+		require.NoError(t, err)
+		_, err = l.TrySetCount(unending(t), 1)
+		require.NoError(t, err)
+		srv.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		require.NoError(t, call(unending(t), p, l), name)
+		require.NoError(t, s.Close())
+	}
+}
+
 // modes are contexts under which a lone caller's calls use a connection in one way and in the other.
 var modes = map[string]func(t *testing.T) context.Context{
 	"direct":    unending,

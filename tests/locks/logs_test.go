@@ -126,6 +126,22 @@ func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the lock").Release())
 }
 
+// One for which there is no connection says why.
+func TestLogOfSubscriptionsThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	log := &kit.Journal{}
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: kit.Lease, Logger: log.JsonLogger()})
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
+	p.RefuseNew(true)
+	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	log.RequireEntry(t, s, "holdfast: subscriptions interrupted",
+		map[string]any{"server": p.Addr(), "error": saying(t, "refused")})
+	p.RefuseNew(false)
+	require.NoError(t, held.Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the lock").Release())
+}
+
 func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	t.Parallel()
 	srv, log := redistest.Start(t), &kit.Journal{}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,36 @@ func TestCountsSurviveConnectionsThatAreNotUp(t *testing.T) {
 			require.Equal(t, "0", srv.Str(t, "GET", "pool"))
 		})
 	}
+}
+
+// Where nobody takes connections, an attempt fails at once, as that of a lock does, and whatever fails says why. What
+// is to be given back comes soon after the outage, however long that lasts.
+func TestASemaphoreWithoutAServerSaysWhy(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+	p, l := kit.NewPool(t, s, 2), latch.New(s, "ready")
+	require.NoError(t, p.Acquire(t.Context(), 1))
+	require.True(t, valueOf(l.TrySetCount(t.Context(), 1)))
+	srv.Stop()
+	kit.Await(t, "the client to notice", func() bool {
+		return errors.Is(kit.ErrorOf(p.AvailablePermits(t.Context())), syscall.ECONNREFUSED)
+	})
+	took := kit.Stopwatch()
+	require.ErrorIs(t, p.TryAcquire(t.Context(), 1), syscall.ECONNREFUSED)
+	require.Less(t, took(), 500*time.Millisecond)
+	require.ErrorIs(t, p.TryAcquireFor(t.Context(), 1, 100*time.Millisecond), syscall.ECONNREFUSED)
+	for name, err := range map[string]error{"Release": p.Release(t.Context(), 1), "CountDown": l.CountDown(t.Context())} {
+		require.ErrorIs(t, err, holdfast.ErrUnknown, name)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED, name)
+	}
+
+	kit.SleepUntil(time.Now().Add(6 * time.Second)) // so that an ever rarer try would not come soon
+	srv.Restart()
+	kit.AwaitFor(t, 2*time.Second, "the permit that is back", func() bool {
+		n, err := p.AvailablePermits(t.Context())
+		return err == nil && n == 1
+	})
 }
 
 func TestACancelledWaitEatsNoPermit(t *testing.T) {

@@ -94,6 +94,7 @@ func TestTryLockForAtASilentServer(t *testing.T) {
 	took := kit.Stopwatch()
 	_, err := rlock.New(s, "x", nil).TryLockFor(t.Context(), 200*time.Millisecond)
 	assert.ErrorIs(t, err, holdfast.ErrUnknown)
+	assert.ErrorIs(t, err, holdfast.ErrNoReply)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded)
 	assert.NotErrorIs(t, err, context.Canceled)
 	assert.Less(t, took(), time.Second)

@@ -368,3 +368,26 @@ func TestWorkThatEndsItsGoroutineGivesBack(t *testing.T) {
 		}
 	})
 }
+
+// A session goes on hearing whatever a handler does that is told that it does not.
+func TestAWaiterHearsThoughALogHandlerHangs(t *testing.T) {
+	t.Parallel()
+	free := make(chan struct{})
+	defer close(free)
+	for how, do := range map[string]func(){"Goexit": runtime.Goexit, "blocks": func() { <-free }} {
+		srv, struck := redistest.Start(t), make(chan struct{}, 100)
+		handler := &saboteurHandler{line: "holdfast: subscriptions interrupted", do: func() {
+			struck <- struct{}{}
+			do()
+		}}
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Logger: slog.New(handler)})
+		held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), how, nil))
+		got := kit.GoLock(t.Context(), rlock.New(s, how, nil).Lock)
+		kit.Waiting(t, kit.KindOf("rlock"), srv)
+		srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		kit.Within(t, kit.LongestWait, struck, "the call of the handler")
+		kit.Await(t, how+": the next subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		require.NoError(t, held.Release())
+		require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the lock").Release())
+	}
+}
