@@ -48,8 +48,11 @@ func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, 
 			client.Close()
 		}
 		slow, ok := errors.AsType[net.Error](err)
-		if !ok || !slow.Timeout() || time.Since(began) >= patience {
+		if !ok || !slow.Timeout() {
 			return nil, err
+		}
+		if time.Since(began) >= patience {
+			return nil, fmt.Errorf("no answer from %s within %v: %w", strings.Join(opt.InitAddress, ", "), patience, err)
 		}
 	}
 }

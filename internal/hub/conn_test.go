@@ -320,6 +320,7 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 			0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second,
 			31 * time.Second,
 		}, asked)
+		synctest.Wait() // the log is written meanwhile
 		assert.Equal(t, 1, strings.Count(log.String(), "subscription refused"))
 
 		for range 2 { // until nothing is in flight any more
@@ -329,6 +330,7 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 		for _, ch := range h.channels {
 			c.refused(ch, assert.AnError)
 		}
+		synctest.Wait()
 		assert.Equal(t, 2, strings.Count(log.String(), "subscription refused"), "it still is")
 		h.changed(c, 0, push("subscribe", "0"))
 		assert.Zero(t, h.channels["0"].refusals, "a later refusal is the first again")
