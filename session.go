@@ -179,7 +179,8 @@ const (
 // twice; ReplicaOnly, SendToReplicas and DisableAutoPipelining; and a RingScaleEachConn of less than 10, which has no
 // room for the thousand calls that a session may have in flight.
 // With Standalone.EnableRedirect, a session may go on listening to the server from which it was sent away: its waiters
-// then look from time to time. Sentinel is for that.
+// then look from time to time. Sentinel is for that. With AlwaysRESP2, each refresh of credentials (RefreshAfter)
+// breaks the connection for messages; waiters look again when the next one stands.
 func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	o, err := opts.checked()
 	if err != nil {

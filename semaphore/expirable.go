@@ -106,7 +106,8 @@ func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*hol
 
 // AcquireN takes n permits, n from 0 to 10,000: all of them, or none, each a hold of its own. Otherwise it is like
 // [Expirable.Acquire], and corresponds to acquire(permits) and acquire(permits, leaseTime). A later caller of the
-// session that wants few does not pass one that wants many. If n is 0, the call succeeds at once and sends nothing.
+// session that wants few does not pass one that wants many: a call for more permits than there are waits until there
+// are, and everybody behind it waits as well. If n is 0, the call succeeds at once and sends nothing.
 func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
 	return e.take(ctx, "acquire n", n, session.Forever)
 }

@@ -123,7 +123,8 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 // the session's Logger gets a warning. [holdfast.ErrUnknown] says that a reply was lost and n permits may be taken. If
 // n is 0, the call succeeds at once and sends nothing.
 //
-// A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
+// A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them. A call for more permits
+// than there are waits as well, and everybody behind it.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 	return p.take(ctx, "acquire", n, session.Forever)
 }

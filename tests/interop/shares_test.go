@@ -35,12 +35,14 @@ func TestProcessesAndJavaShareALock(t *testing.T) {
 		{golang: 1, java: 10, work: time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("%d Go, %d Java", r.golang, r.java), func(t *testing.T) {
-			had := r.run(t)
-			least := starvedIf(had.late, r.length())
-			if had.late == 0 {
-				least = halfShare
-			}
-			race(r).requireShares(t, had, r.length(), least)
+			race(r).requireShares(t, r.length(), func() (turns, float64) {
+				had := r.run(t)
+				least := starvedIf(had.late, r.length())
+				if had.late == 0 {
+					least = halfShare
+				}
+				return had, least
+			})
 		})
 	}
 }

@@ -20,6 +20,15 @@ func EachAlone(t *testing.T, test conformance) { run(t, rows(OnOneServer(), fals
 // run with.
 func EveryKind(t *testing.T, test conformance) { run(t, everyRow(Kinds), test) }
 
+// EveryKindCounted is EveryKind for a test that looks how often scripts were called.
+func EveryKindCounted(t *testing.T, test conformance) {
+	all := everyRow(Kinds)
+	for i := range all {
+		all[i].counted = true
+	}
+	run(t, all, test)
+}
+
 // EveryAlone is EachAlone on both servers.
 func EveryAlone(t *testing.T, test conformance) { run(t, everyRow(OnOneServer()), test) }
 
@@ -52,11 +61,12 @@ func owned() []Kind {
 type row struct {
 	kind     Kind
 	embedded bool
+	counted  bool // the server tells how often scripts were called
 }
 
 func rows(kinds []Kind, embedded bool) (all []row) {
 	for _, k := range kinds {
-		all = append(all, row{k, embedded})
+		all = append(all, row{kind: k, embedded: embedded, counted: k.Polls})
 	}
 	return all
 }
@@ -75,7 +85,7 @@ func (r row) run(t *testing.T, test conformance) {
 	start := func() *redistest.Server { return redistest.Start(t) }
 	if k.Embedded = r.embedded; r.embedded {
 		most, start = newEmbeddedRedLocks, func() *redistest.Server { return StartEmbedded(t) }
-		if k.Polls {
+		if r.counted {
 			start = func() *redistest.Server { return startCounted(t) }
 		}
 	}

@@ -41,7 +41,7 @@ func guardsOf(b func() rueidis.Builder) map[string]func(ctx context.Context, h *
 func guards(k kit.Kind) bool { return !k.Several && !strings.HasPrefix(k.Name, "rwlock read") }
 
 func TestOnlyAHolderWrites(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindCounted(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		client := kit.NewClient(t, srv.Addr())
 		for name, write := range guardsOf(client.B) {

@@ -273,11 +273,11 @@ func TestTryLockForAtASilentServerFromTheLine(t *testing.T) {
 		p := proxy.Start(t, srv.Addr())
 		s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), rlock.New(other, "x", nil))
-		began, ended := time.Now(), make(chan time.Duration, 1)
+		took, ended := kit.Stopwatch(), make(chan time.Duration, 1)
 		go func() {
 			_, err := rlock.New(s, "x", nil).TryLockFor(t.Context(), wait)
 			assert.Error(t, err)
-			ended <- time.Since(began)
+			ended <- took()
 		}()
 		kit.Await(t, "it waits", func() bool { return srv.Int(t, "LLEN", wire.Line("x")) == 1 })
 		acquires := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.HoldReply, proxy.EveryTime)

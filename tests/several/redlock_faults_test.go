@@ -214,8 +214,10 @@ func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
 				}
 			}
 			all.Wait()
-			t.Log(had[maimed].Load(), "turns, with all servers", had[whole].Load())
-			require.GreaterOrEqual(t, had[maimed].Load(), int64(turns))
+			got, most := had[maimed].Load(), had[whole].Load() // fewer than that on a machine that is slow
+			t.Log(got, "turns, with all servers", most)
+			require.Positive(t, most)
+			require.GreaterOrEqual(t, times*got, min(times*turns, most))
 		})
 	}
 }
@@ -382,7 +384,7 @@ func TestAWaiterOfARedLockThatHasGivenUpAsksNoMore(t *testing.T) {
 func TestARedLockGivesNobodyWay(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	sessions := f.Far(nil)
+	sessions := f.Far(&holdfast.Options{Lease: 30 * time.Second}) // a release waits for answers for a third of it
 	l := kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient)
 	alone := kit.RedLock(sessions, "nobody waits", kit.ReentrantMember, kit.Patient)
 	cycle := func(l *multilock.RedLock) time.Duration {
