@@ -40,8 +40,8 @@ func (o *Object) Give(operation string, g Gift) error {
 }
 
 // owe makes a gift that was refused because of why come back in the background, and reports whether it will. Refused
-// calls have changed nothing, so they are sent again, ever more rarely unless there was no connection, until they are
-// executed, or may have been, and once more when the session ends.
+// calls have changed nothing, so they are sent again until they are executed, or may have been, and once more when the
+// session ends: ever more rarely, but twice a second where the server is away, or says that it will take them soon.
 func (o *Object) owe(g Gift, why error) bool {
 	if g.Refused != nil {
 		g.Refused()
