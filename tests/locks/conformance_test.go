@@ -98,7 +98,7 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 }
 
 func TestARenewedHoldOutlivesItsLease(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		first := hold.Deadline()

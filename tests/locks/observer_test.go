@@ -162,7 +162,7 @@ func TestObserverOfAHandOver(t *testing.T) {
 }
 
 func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, kit.Lease)
 		kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 3*time.Second))
 		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
@@ -351,7 +351,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 	}
 	for what := range all(&lookout{}) {
 		t.Run(what, func(t *testing.T) {
-			kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+			kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 				if k.Twin || k.Queues || k.Polls || k.OneString {
 					return // the same code tells of them as of others
 				}

@@ -56,36 +56,31 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 
 // One call renews many locks. If the server has dropped one, or its key holds something else, only that one is lost.
 func TestALockThatIsGoneCostsNoOther(t *testing.T) {
-	t.Parallel()
 	const lease = 5 * time.Second
-	for _, k := range kit.OnOneServer() {
+	kit.EachAloneAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		if k.Twin || k.Several {
-			continue
+			return
 		}
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			srv := redistest.Start(t)
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
-			var holds []*holdfast.Hold
-			for i := range 6 {
-				holds = append(holds, kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 0)))
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
+		var holds []*holdfast.Hold
+		for i := range 6 {
+			holds = append(holds, kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 0)))
+		}
+		for name := range srv.Keyspace(t) {
+			switch {
+			case strings.Contains(name, "lock 2"):
+				srv.Do(t, "DEL", name)
+			case strings.Contains(name, "lock 4"):
+				srv.Do(t, "DEL", name)
+				srv.Do(t, "XADD", name, "*", "of", "another type")
 			}
-			for name := range srv.Keyspace(t) {
-				switch {
-				case strings.Contains(name, "lock 2"):
-					srv.Do(t, "DEL", name)
-				case strings.Contains(name, "lock 4"):
-					srv.Do(t, "DEL", name)
-					srv.Do(t, "XADD", name, "*", "of", "another type")
-				}
-			}
-			stayHeld(t, lease, slices.DeleteFunc(slices.Clone(holds), func(h *holdfast.Hold) bool {
-				return h == holds[2] || h == holds[4]
-			}))
-			require.ErrorIs(t, holds[2].Err(), holdfast.ErrLost)
-			require.ErrorIs(t, holds[4].Err(), holdfast.ErrLost)
-		})
-	}
+		}
+		stayHeld(t, lease, slices.DeleteFunc(slices.Clone(holds), func(h *holdfast.Hold) bool {
+			return h == holds[2] || h == holds[4]
+		}))
+		require.ErrorIs(t, holds[2].Err(), holdfast.ErrLost)
+		require.ErrorIs(t, holds[4].Err(), holdfast.ErrLost)
+	})
 }
 
 // While a slot moves, each node serves those of its locks that it has, and no node has all of them.
