@@ -20,11 +20,11 @@ const (
 // A pace is how connections to sentinels follow each other.
 type pace struct {
 	resolver *net.Resolver // by this one, which is theirs alone, a dialer of sentinels is known; nil: there are none
+	over     chan struct{} // closed by the end
+	once     sync.Once     // of end
 
-	mu    sync.Mutex // guards the rest
-	over  chan struct{}
-	ended bool
-	spans map[string]span // by address
+	mu    sync.Mutex
+	spans map[string]span // by address; mu guards them
 }
 
 // A span is the time in which connections follow each other too soon: from the first to the last one.
@@ -74,10 +74,9 @@ func (p *pace) next(addr string, now time.Time) time.Time {
 
 // end ends what waits.
 func (p *pace) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over != nil && !p.ended {
-		close(p.over)
-	}
-	p.ended = true
+	p.once.Do(func() {
+		if p.over != nil {
+			close(p.over)
+		}
+	})
 }

@@ -194,6 +194,16 @@ func TestAConnectionToTheOldMasterIsGivenUp(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
+// takeover makes a replica that has the lock the master to which p leads, and returns what makes others its replicas.
+func takeover(t *testing.T, p *proxy.Proxy, next *redistest.Server) (demote func(other *redistest.Server)) {
+	t.Helper()
+	kit.Await(t, "the lock at the replica", func() bool { return next.Int(t, "EXISTS", "orders") == 1 })
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.SetServer(next.Addr())
+	port := next.Strs(t, "CONFIG", "GET", "port")[1]
+	return func(other *redistest.Server) { other.Do(t, "REPLICAOF", "127.0.0.1", port) }
+}
+
 // A master that is demoted lets those go who wait for its replicas, with an error. The server that has taken over is
 // asked then.
 func TestAMasterThatIsDemotedCostsAnotherRound(t *testing.T) {
@@ -205,13 +215,10 @@ func TestAMasterThatIsDemotedCostsAnotherRound(t *testing.T) {
 	late.Pause()
 	waits := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), acksOptions(2, acksPatience)), "orders", nil).Lock)
 	awaitBlocked(t, master)
-	kit.Await(t, "the lock at the replica", func() bool { return next.Int(t, "EXISTS", "orders") == 1 })
-	next.Do(t, "REPLICAOF", "NO", "ONE")
-	p.SetServer(next.Addr())
-	port := next.Strs(t, "CONFIG", "GET", "port")[1]
-	master.Do(t, "REPLICAOF", "127.0.0.1", port) // it lets the session go
+	demote := takeover(t, p, next)
+	demote(master) // it lets the session go
 	late.Resume()
-	late.Do(t, "REPLICAOF", "127.0.0.1", port)
+	demote(late)
 	hold := kit.Granted(t, acksPatience, waits, "the lock, which the next master has")
 	require.NoError(t, hold.Release())
 }
@@ -227,12 +234,9 @@ func TestAMasterThatIsDemotedBeforeItWaitsCostsAnotherRound(t *testing.T) {
 	waits := p.On(proxy.Command("WAIT"), proxy.Stall, proxy.First)
 	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
 	<-waits.Fired()
-	kit.Await(t, "the lock at the replica", func() bool { return next.Int(t, "EXISTS", "orders") == 1 })
-	next.Do(t, "REPLICAOF", "NO", "ONE")
-	p.SetServer(next.Addr())
-	port := next.Strs(t, "CONFIG", "GET", "port")[1]
-	master.Do(t, "REPLICAOF", "127.0.0.1", port)
-	other.Do(t, "REPLICAOF", "127.0.0.1", port)
+	demote := takeover(t, p, next)
+	demote(master)
+	demote(other)
 	waits.Release()
 	hold := kit.Granted(t, acksPatience, got, "the lock, which the next master has")
 	require.NoError(t, hold.Release())
