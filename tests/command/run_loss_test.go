@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -323,34 +322,53 @@ func TestRunKilledWhileItsGuardIsStopped(t *testing.T) {
 	j.gone()
 }
 
-// A guard that was itself stopped kills the command when it continues, although the lock was renewed. That counts as
-// a loss.
+// A guard that was itself stopped hears that the lock was renewed meanwhile before it kills the command.
+func TestRunGoesOnWhenItsGuardWasStopped(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var jobs []*job
+	for range 8 { // with some luck, one hears it before it looks at the time
+		jobs = append(jobs, begin(t, srv, "--shared", "--lease", "10s", "x", "--", "sh", "-c", "echo ready; read go"))
+	}
+	var guards []int
+	for _, j := range jobs {
+		j.readies(1)
+		guards = append(guards, j.guard())
+	}
+	signalAll := func(sig syscall.Signal) {
+		for _, guard := range guards {
+			require.NoError(t, syscall.Kill(guard, sig))
+		}
+	}
+	signalAll(syscall.SIGSTOP)
+	<-time.After(10 * time.Second) // what they know is over, although the lock was renewed
+	signalAll(syscall.SIGCONT)
+	<-time.After(500 * time.Millisecond)
+	for _, j := range jobs {
+		require.NoError(t, j.stdin.Close())
+		require.Equal(t, 1, j.code(), &j.stderr) // that of read
+	}
+}
+
+// A holdfast that was stopped finds that its guard has killed the command. That counts as a loss even if the lock had
+// been renewed before, and the guard was not told.
 func TestRunKilledByItsGuard(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	// A short grace, so that one late renewal does not end it.
-	j := begin(t, srv, "--lease", "6s", "--grace", "300ms", "x", "--", "sh", "-c", "echo ready; read go")
+	j := begin(t, srv, "--lease", "10s", "--grace", "300ms", "x", "--", "sh", "-c", "echo ready; read go")
 	j.readies(1)
-	guard := j.guard()
-	kit.Await(t, "it was killed", func() bool {
-		for _, step := range []struct {
-			signal syscall.Signal
-			pause  time.Duration
-		}{
-			{syscall.SIGSTOP, 6200 * time.Millisecond}, // its time is over, although the lock was renewed
-			{syscall.SIGCONT, 0},
-		} {
-			err := syscall.Kill(guard, step.signal)
-			if errors.Is(err, syscall.ESRCH) {
-				return true // it had killed the command and ended; holdfast is about to
-			}
-			require.NoError(t, err)
-			<-time.After(step.pause)
-		}
+	kit.AwaitFor(t, time.Minute, "it was killed", func() bool {
+		end := time.Now().Add(time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond)
+		awaitRenewal(t, srv)
+		<-time.After(50 * time.Millisecond) // it knows that by now, and tells its guard within a second
+		j.signal(syscall.SIGSTOP)
+		<-time.After(time.Until(end)) // a second after what the guard knows
+		j.signal(syscall.SIGCONT)
 		select {
 		case <-j.ended:
 			return true
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(time.Second): // its guard had been told
 			return false
 		}
 	})

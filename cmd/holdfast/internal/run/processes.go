@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/fleet"
 )
 
@@ -184,43 +186,42 @@ func (g *guard) struck() bool {
 }
 
 // keepGuard is what the guard's process does.
-func keepGuard(in io.Reader, out io.Writer) {
+func keepGuard(in *os.File, out io.Writer) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 		syscall.SIGPIPE) // holdfast, to which it writes, may have died
 	rename("holdfast-guard")
-	lines := make(chan string)
-	go func() {
-		defer close(lines)
-		for scan := bufio.NewScanner(in); scan.Scan(); {
-			lines <- scan.Text()
+	mark, group, end := "", 0, int64(0)
+	for lines := bufio.NewReader(in); ; {
+		left := -1 // milliseconds
+		if end != 0 {
+			left = int(max(0, time.Duration(end)-fleet.Uptime()+time.Millisecond-1) / time.Millisecond)
 		}
-	}()
-	mark, group := "", 0
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	for {
-		select {
-		case line, ok := <-lines:
-			if !ok {
+		if lines.Buffered() == 0 {
+			// What holdfast has said counts even if the time is over: this process may have stood still.
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}, left)
+			if err != nil { // a signal
+				continue
+			}
+			if n == 0 {
+				_, _ = io.WriteString(out, "killed\n") // first: holdfast reads this when the command is dead
 				kill(group, mark)
-				return
+				end = 0
+				continue
 			}
-			word, what, _ := strings.Cut(line, " ")
-			switch word {
-			case "mark":
-				mark = what
-			case "group":
-				group, _ = strconv.Atoi(what)
-			case "until":
-				timer.Stop()
-				if end, _ := strconv.ParseInt(what, 10, 64); end != 0 {
-					timer.Reset(time.Duration(end) - fleet.Uptime())
-				}
-			}
-		case <-timer.C:
-			_, _ = io.WriteString(out, "killed\n") // first: holdfast reads this when the command is dead
+		}
+		line, err := lines.ReadString('\n') // a whole one: they are written at once
+		if err != nil {
 			kill(group, mark)
+			return
+		}
+		switch word, what, _ := strings.Cut(strings.TrimSpace(line), " "); word {
+		case "mark":
+			mark = what
+		case "group":
+			group, _ = strconv.Atoi(what)
+		case "until":
+			end, _ = strconv.ParseInt(what, 10, 64)
 		}
 	}
 }
