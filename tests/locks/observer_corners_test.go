@@ -110,7 +110,7 @@ func TestCloseIsNoFailedRenewal(t *testing.T) {
 		p := proxy.Start(t, srv.Addr())
 		o, log := &lookout{}, &kit.Journal{}
 		s := kit.Open(t, p.Addr(), &holdfast.Options{
-			Lease: 12 * time.Second, Observer: o.observer(), // a renewal may take a sixth of it
+			Lease: 24 * time.Second, Observer: o.observer(), // a renewal may take a sixth of it
 			Logger: log.JsonLogger(),
 		})
 		for j := range 30 {

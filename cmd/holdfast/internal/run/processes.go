@@ -193,14 +193,14 @@ func keepGuard(in *os.File, out io.Writer) {
 	rename("holdfast-guard")
 	mark, group, end := "", 0, int64(0)
 	for lines := bufio.NewReader(in); ; {
-		left := -1 // milliseconds
+		left, wait := time.Duration(end)-fleet.Uptime(), -1
 		if end != 0 {
-			left = int(max(0, time.Duration(end)-fleet.Uptime()+time.Millisecond-1) / time.Millisecond)
+			wait = int(max(0, min(left, time.Hour)+time.Millisecond-1) / time.Millisecond) // an int32 on some systems
 		}
 		if lines.Buffered() == 0 {
 			// What holdfast has said counts even if the time is over: this process may have stood still.
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}, left)
-			if err != nil { // a signal
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}, wait)
+			if err != nil || n == 0 && left > 0 { // a signal, or an hour
 				continue
 			}
 			if n == 0 {
