@@ -81,9 +81,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 // the hold, nothing is executed and the hold is lost: the error matches [ErrLost]. After a command that fails no other
 // is run: the error has the server's words and the number of the command, and the replies are those of the commands
 // before, which are not undone. [ErrUnknown] says that no reply came: the commands may have been executed, or may still
-// be executed for as long as the server has the hold, also after later ones. So release the hold; when Release has
-// returned nil, nothing of them will be executed any more, and under another hold you can read what was. After any
-// other error nothing was executed.
+// be executed for as long as the server has the hold, or one that is nested with it, also after later ones. So release
+// all of these; when Release has returned nil, nothing of them will be executed any more, and under another hold you
+// can read what was. After any other error nothing was executed.
 //
 // In a cluster every key must be in the slot of the lock, which a common hash tag ensures, and a mistake is an error
 // before anything is sent. A hold of the read half of a read-write lock guards nothing, nor does a hold of several

@@ -42,8 +42,10 @@ func (m *Mutex) Name() string { return m.core().Name }
 // After an error nothing is held, and what a lost reply may have left is given back in the background. The error
 // matches ctx.Err() and its cause if ctx ended first, [ErrClosed] if the session did, [ErrAlreadyHeld] if the lock does
 // not re-enter and this owner has it, and [ErrDeadlock] if owners wait for each other and [Options.BreakDeadlocks] is
-// set. It matches [ErrLost] if the call should have re-entered a hold of its owner and that hold is lost, and
-// [ErrWrongKind] if the name belongs to another kind. Anything else is the server's refusal, in its own words.
+// set. It matches [ErrLost] if the call should have re-entered a hold of its owner and that hold is lost,
+// [ErrNotAcknowledged] if too few replicas have the lock in time ([Options.Acks]), and [ErrWrongKind] if the name
+// belongs to another kind. Anything else is a mistake in the name or the options, or the server's refusal, in its own
+// words.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	h, err := m.core().Lock(ctx, "lock", session.Forever)
 	return (*Hold)(h), err
@@ -178,7 +180,9 @@ func (m *Mutex) Watch(ctx context.Context) iter.Seq2[State, error] {
 //	}
 //
 // A holder hears of it at once if it listens, or within 6 s if the message is lost, and also if it begins to listen
-// within a minute. After [ErrUnknown] it may have been told. Ask blocks for a round trip. Redisson has no such thing.
+// within a minute. Ask does not look at the kind: it asks whoever holds a lock of that name, of a read-write lock the
+// holders of both halves. After [ErrUnknown] they may have been told. Ask blocks for a round trip. Redisson has no such
+// thing.
 func (m *Mutex) Ask(ctx context.Context) (holders int, err error) { return ask.Ask(ctx, m.core()) }
 
 // ForceUnlock frees the lock whoever holds it, and wakes the waiters. It reports whether the lock was held. The holder

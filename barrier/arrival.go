@@ -97,11 +97,11 @@ func (a *arrival) Attempt(ctx, _ context.Context) (done bool, retry time.Duratio
 	switch {
 	case err == nil || errors.Is(err, ErrBroken):
 		return true, 0, err
+	case ctx.Err() != nil: // its cause may be the loss of another hold
+		return true, 0, a.Interrupted(ctx, ctx.Err())
 	case errors.Is(err, holdfast.ErrLost): // which the session may not know yet
 		_ = b.places.Release(ctx, a.party.ID())
 		return true, 0, err
-	case ctx.Err() != nil:
-		return true, 0, a.Interrupted(ctx, ctx.Err())
 	}
 	retry, err = a.Again(ctx, left, err, nil)
 	return false, retry, err

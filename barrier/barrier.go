@@ -137,7 +137,7 @@ func (b *Barrier) take(ctx context.Context) (*holdfast.Hold, error) {
 			}
 		}
 		switch {
-		case errors.Is(err, holdfast.ErrBusy):
+		case errors.Is(err, holdfast.ErrBusy) && !errors.Is(err, ctx.Err()): // or it is the cause of ctx's end
 			if n, err := b.places.Permits(ctx); err == nil && n > 0 && n != b.parties {
 				return nil, b.unlike(int64(n))
 			}

@@ -17,8 +17,7 @@
 //   - Network, "unix" for instance.
 //   - Dialer makes all connections, also those to sentinels. If it does not return when its ctx ends, nobody waits for
 //     it, and the connection that it makes later is closed. As in go-redis, it is then also responsible for TLS. In a
-//     cluster, set TLSConfig all
-//     the same: its presence selects the ports for TLS.
+//     cluster, set TLSConfig all the same: its presence selects the ports for TLS.
 //   - TLSConfig, also for sentinels.
 //   - Username and Password, and with sentinels SentinelUsername and SentinelPassword. As in go-redis, a name without
 //     a password is not sent.

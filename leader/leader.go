@@ -14,9 +14,9 @@
 // A leader that resigns hands over within a round trip. One that dies is followed when the lease of its session is over
 // ([holdfast.Options].Lease); so is one that is cut off, which knows that it does not lead any more by then. Candidates
 // that die cost nothing, unless the next one dies together with the leader: it is waited for, for at most half of its
-// lease. A server that forgets what it granted, after a failover or a restart without its data, can have two leaders
-// for a moment. Terms follow the server's clock, in microseconds, so even then the later one has the higher term,
-// unless the clock went back as well.
+// lease, but for up to 1 s if the lease is below 2 s, and never for more than 15 s. A server that forgets what it
+// granted, after a failover or a restart without its data, can have two leaders for a moment. Terms follow the server's
+// clock, in microseconds, so even then the later one has the higher term, unless the clock went back as well.
 //
 // Use a name of its own for each election. A fairlock of that name is the same lock, with holders that do not lead.
 package leader
@@ -140,7 +140,8 @@ func (e *election) elect(ctx context.Context) (*holdfast.Hold, error) {
 		hold, err := e.lock.Lock(ctx)
 		short, ok := errors.AsType[*holdfast.NotAcknowledgedError](err)
 		returning := delay > 0 && errors.Is(err, holdfast.ErrAlreadyHeld) // the last one is still being given back
-		if !returning && (!ok || refusal.Denied(short.Err)) {
+		// The cause of a ctx that has ended may be such an error, of another lock.
+		if errors.Is(err, ctx.Err()) || !returning && (!ok || refusal.Denied(short.Err)) {
 			return hold, err //nolint:wrapcheck // it says which election it is
 		}
 		if delay == 0 {

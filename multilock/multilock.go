@@ -95,7 +95,7 @@ func (m *MultiLock) together() *several.Batch {
 	var locks []*core.Lock
 	for _, l := range m.members {
 		lock, ok := l.(*rlock.Mutex) // another type that has one inside may have methods of its own to take it
-		if !ok || isNil(l) {
+		if !ok {
 			return nil
 		}
 		locks = append(locks, core.LockOf(lock))

@@ -104,7 +104,7 @@ func (j *Job) Run(ctx context.Context, work func(context.Context) error) (ran bo
 		return false, nil
 	}
 	ran, err = j.run(ctx, j.lock.TryLock, work)
-	if !ran && errors.Is(err, holdfast.ErrBusy) {
+	if !ran && errors.Is(err, holdfast.ErrBusy) && !errors.Is(err, ctx.Err()) { // or it is the cause of ctx's end
 		return false, nil
 	}
 	return ran, err

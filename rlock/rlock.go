@@ -68,7 +68,8 @@ type Options struct {
 	// Backoff makes a waiting Lock poll instead of subscribing to the lock's channel, as Redisson's spin lock does. It
 	// sleeps Backoff(n), at least 1 ms, after the n-th attempt, counted from 1. See [Exponential]. Only one of a session's
 	// polling callers polls at a time, in the order in which they came, and a release in the session ends its pause.
-	// Callers that subscribe do not wait behind them. The default, nil, subscribes.
+	// Callers that subscribe do not wait behind them. A release is published all the same: without the right to publish
+	// on the lock's channel, the server refuses it. The default, nil, subscribes.
 	Backoff func(attempt int) time.Duration
 }
 

@@ -63,7 +63,8 @@ type RWMutex struct {
 // somebody reads; for the read half, with [Options.PreferWriter], if a writer waits. A reader that asks to write gets
 // [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of readers.
 // ForceUnlock of the read half ends all read holds at once; ForceUnlock of the write half also ends the read holds of
-// the writer. If only the other half is held, Redisson's remainTimeToLive() returns that of the other half.
+// the writer. Ask of either half asks the holders of both. If only the other half is held, Redisson's
+// remainTimeToLive() returns that of the other half.
 type Half = holdfast.Mutex
 
 // Options tune an RWMutex. The zero value of a field means its default.

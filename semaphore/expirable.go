@@ -78,9 +78,10 @@ func (e *Expirable) Name() string { return e.lock.Name }
 
 // Acquire takes a permit. It waits until one is free or ctx ends, and waits out an outage of the server. Waiters are
 // served in order, as [Semaphore.Acquire] describes. It corresponds to acquire() and acquire(leaseTime). An error that
-// matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the session did; anything else
-// is the server's refusal, in its own words. After an error nothing is held: a permit that a lost reply may have left
-// is given back in the background.
+// matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the session did,
+// [holdfast.ErrNotAcknowledged] that too few replicas have the permit ([holdfast.Options].Acks); anything else is a
+// mistake, or the server's refusal, in its own words. After an error nothing is held: a permit that a lost reply may
+// have left is given back in the background.
 //
 // A hold of a permit has no owner: its Context has the owner that ctx has, and calls under it take
 // further permits. A semaphore whose permits nobody has set has none, so Acquire waits until

@@ -123,10 +123,10 @@ func (g *guarded) keysOf(keys []string, command *rueidis.Completed) ([]string, e
 	if len(words) > mostWords {
 		return nil, fmt.Errorf("it has %d words, the limit is %d", len(words), mostWords)
 	}
-	const single, keyless = 1 << 15, 1 << 14 // as the client marks them
-	slot := command.Slot()
+	const single = 1 << 15 // as the client marks them
+	slot := command.Slot() // none, if there are no keys
 	switch {
-	case !g.cluster || slot == keyless:
+	case !g.cluster:
 		return keys, nil
 	case slot&single != 0:
 		return nil, errForeign
@@ -150,9 +150,6 @@ func (g *guarded) run(
 	of := g.hold.Session()
 	if err := g.hold.Err(); err != nil {
 		return nil, g.fail(err)
-	}
-	if ctx.Err() != nil {
-		return nil, g.fail(session.Stopped(ctx))
 	}
 	if !of.Enter() {
 		return nil, g.fail(session.ErrClosed)

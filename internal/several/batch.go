@@ -260,14 +260,14 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 	}
 	grant, inTheWay, err := c.ask(ctx)
 	switch {
+	case script.InDoubt(err): // and not busy, which may be the cause of a ctx that has ended
+		c.until = lease.Add(grant.Sent, lease.NotAfter(c.shortest))
+		return nil, 0, err
 	case errors.Is(err, session.ErrBusy):
 		if c.until > 0 {
 			c.giveUp() // somebody else has one; an earlier attempt may have got the others, or may yet
 		}
 		return nil, inTheWay, err
-	case script.InDoubt(err):
-		c.until = lease.Add(grant.Sent, lease.NotAfter(c.shortest))
-		return nil, 0, err
 	case script.BecauseOfKeys(err):
 		return nil, 0, ErrApart
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -148,6 +149,27 @@ func outlivesAnOutage(t *testing.T, between func(first *job), args ...string) {
 	first.signal(syscall.SIGTERM)
 	first.term("over")
 	require.Equal(t, 3, first.code())
+}
+
+// A term that is lost before its command has begun is followed as well.
+func TestATermIsLostBeforeItsCommand(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j, listen := beginMuteWith(t, srv, nil, "lead", "--lease", "6s", "--verbose", election,
+		"-c", "exec 2>/dev/null; "+leads)
+	kit.Await(t, "it has the term", func() bool { return !free(t, srv, election) })
+	<-time.After(100 * time.Millisecond) // its message about that is read by nobody, which takes a second
+	j.signal(syscall.SIGSTOP)
+	kit.Await(t, "the lease is over", func() bool { return free(t, srv, election) })
+	j.signal(syscall.SIGCONT)
+	listen()
+	kit.Await(t, "the next term", func() bool { return !free(t, srv, election) })
+	next := srv.Str(t, "GET", "redisson_lock_token:{"+election+"}")
+	for strconv.FormatInt(j.term("leads"), 10) != next { // a busy machine was stopped too late
+	}
+	j.signal(syscall.SIGTERM)
+	j.term("over")
+	require.Equal(t, 3, j.code())
 }
 
 func TestMistakesOfLead(t *testing.T) {

@@ -82,7 +82,7 @@ func TestRunNestedIsEndedBeforeTheCommand(t *testing.T) {
 	require.NoError(t, err)
 	before := srv.CommandStats(t)
 	around := `HOLDFAST_RUNS=[{"name":"eA==","kind":"lock","owner":"` + hold.ID() + `"}]`
-	j, listen := beginMuteWith(t, srv, []string{around}, "--verbose", "x", "--", "echo", "ran")
+	j, listen := beginMuteWith(t, srv, []string{around}, "run", "--verbose", "x", "--", "echo", "ran")
 	kit.Await(t, "it has asked for the run around it", func() bool {
 		now := srv.CommandStats(t)
 		return now["hgetall"]+now["evalsha"]+now["eval"] > before["hgetall"]+before["evalsha"]+before["eval"]

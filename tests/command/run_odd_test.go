@@ -49,10 +49,12 @@ func TestRunInterruptedInsideARun(t *testing.T) {
 // beginMute starts a run whose messages nobody reads; listen begins to read them.
 func beginMute(t *testing.T, srv *redistest.Server, args ...string) (j *job, listen func()) {
 	t.Helper()
-	return beginMuteWith(t, srv, nil, args...)
+	return beginMuteWith(t, srv, nil, "run", args...)
 }
 
-func beginMuteWith(t *testing.T, srv *redistest.Server, env []string, args ...string) (j *job, listen func()) {
+func beginMuteWith(
+	t *testing.T, srv *redistest.Server, env []string, verb string, args ...string,
+) (j *job, listen func()) {
 	t.Helper()
 	heard, told, err := os.Pipe()
 	require.NoError(t, err)
@@ -66,7 +68,7 @@ func beginMuteWith(t *testing.T, srv *redistest.Server, env []string, args ...st
 	require.ErrorIs(t, err, syscall.EAGAIN, "the pipe is full")
 	stdout, out, err := os.Pipe()
 	require.NoError(t, err)
-	j = &job{t: t, cmd: command(t, srv, env, append([]string{"run"}, args...)...), ended: make(chan struct{})}
+	j = &job{t: t, cmd: command(t, srv, env, append([]string{verb}, args...)...), ended: make(chan struct{})}
 	j.cmd.Stdout, j.cmd.Stderr = out, told
 	require.NoError(t, j.cmd.Start())
 	require.NoError(t, told.Close())

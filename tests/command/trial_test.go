@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/drill"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -297,6 +298,17 @@ func TestTrialEndsThoughItsProcessesGetTheSignal(t *testing.T) {
 		require.Equal(t, 0, tr.ProcessState.ExitCode(), "%v: %.1000s", sig, said)
 		require.NotContains(t, string(said), "signal", sig)
 	}
+}
+
+// A signal that comes before the trial begins ends it as it ends any command.
+func TestTrialIsInterruptedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	lost := p.On(proxy.Command("EVAL", "EVALSHA"), proxy.DropReply, proxy.EveryTime)
+	r := start(t, nil, "trial", "--yes", "--redis", "redis://"+p.Addr())
+	kit.Await(t, "it makes its semaphores", func() bool { return lost.Count() > 0 })
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, 143, r.end(t), "%s", &r.stderr)
 }
 
 // No time is a value, too, and the processes of the trial take it as well.

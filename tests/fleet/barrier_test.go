@@ -455,6 +455,23 @@ func TestAPartyDoesNotArriveWhileItsAcquisitionMayComeAgain(t *testing.T) {
 	require.Greater(t, time.Since(began), 2900*time.Millisecond)
 }
 
+// A party whose ctx ends with the loss of another hold, while its call is under way, keeps its place.
+func TestALostHoldAroundAPartyIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	all := []*barrier.Party{join(t, s, 2, nil), join(t, kit.Open(t, srv.Addr(), nil), 2, nil)}
+	held := p.On(kit.ScriptNamed("barrier_arrive"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	first := goAwait(ctx, all[0])
+	held.Wait(t, 1)
+	cancel(holdfast.ErrLost)
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, first, "the end of ctx").err, context.Canceled)
+	held.Remove()
+	require.NoError(t, all[0].Err())
+	requirePassed(t, kit.LongestWait, 1, goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]))
+}
+
 // one returns what comes first.
 func one(a, b <-chan passed) <-chan passed {
 	c := make(chan passed, 2)

@@ -127,6 +127,24 @@ func TestARunLearnsOfItsLoss(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrLost)
 }
 
+// A run that loses its lock ends Every.
+func TestEveryLearnsOfALoss(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
+	runs := 0
+	err := once.Every(t.Context(), s, report, time.Hour, func(ctx context.Context) error {
+		if runs++; runs > 1 {
+			return errWork
+		}
+		srv.Do(t, "DEL", report)
+		<-ctx.Done()
+		return nil
+	})
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.Equal(t, 1, runs)
+}
+
 // A run that panics has run: it is skipped, or taken over.
 func TestARunThatPanics(t *testing.T) {
 	t.Parallel()

@@ -223,6 +223,18 @@ func TestAPermitGuardsForItsLease(t *testing.T) {
 	require.Equal(t, "4", srv.Str(t, "GET", "stock"))
 }
 
+// A hold whose trust has run out sends nothing, also if nobody has noticed, and the server has it still.
+func TestAHoldThatHasRunOutGuardsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, client := kit.Open(t, srv.Addr(), nil), kit.NewClient(t, srv.Addr())
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: 100 * time.Millisecond}))
+	srv.Do(t, "PERSIST", "x")
+	kit.SleepUntil(hold.Deadline())
+	require.ErrorIs(t, kit.ErrorOf(hold.Guard(t.Context(), client.B().Incr().Key("n").Build())), holdfast.ErrLost)
+	require.Zero(t, srv.Do(t, "EXISTS", "n"))
+}
+
 // A server that refuses to tell who has the lock has executed nothing, and nothing is lost.
 func TestAKeyOfAnotherTypeGuardsNothing(t *testing.T) {
 	t.Parallel()
@@ -336,6 +348,11 @@ func TestAGuardBehindAnAcquisitionWhoseReplyWasLostWaits(t *testing.T) {
 	sent := time.Now()
 	proxied.On(kit.ScriptNamed("rlock_acquire"), proxy.DropReply, proxy.First)
 	hold := kit.Lock(t, t.Context(), l)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := kit.ErrorOf(hold.Guard(short, client.B().Set().Key("stock").Value("0").Build()))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(sent), 1900*time.Millisecond, "it waits on although its ctx has ended")
 	require.NoError(t, kit.ErrorOf(hold.Guard(t.Context(), client.B().Set().Key("stock").Value("1").Build())))
 	require.Greater(t, time.Since(sent), 1900*time.Millisecond)
 	require.NoError(t, hold.Release())
@@ -379,9 +396,10 @@ func TestInAClusterAGuardWantsTheSlotOfTheLock(t *testing.T) {
 		return n
 	}
 	replies, err := hold.Guard(t.Context(), client.B().Set().Key(right).Value(right).Build(),
-		client.B().Publish().Channel("told").Message("1").Build())
+		client.B().Publish().Channel("told").Message("1").Build(),
+		client.B().Set().Key("{app:orders}:sold").Value("1").Build())
 	require.NoError(t, err)
-	require.Len(t, replies, 2)
+	require.Len(t, replies, 3)
 	reply, err := hold.GuardScript(t.Context(), "return redis.call('GET', KEYS[1])", []string{right})
 	require.NoError(t, err)
 	require.Equal(t, right, valueOf(reply.ToString()))

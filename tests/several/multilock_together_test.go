@@ -266,6 +266,26 @@ func TestLocksAlikeGrantedTooLateAreTakenAnew(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
+// A call for several locks whose ctx ends because somebody else has another one, as in an errgroup, gives back what it
+// has got meanwhile.
+func TestLocksComeBackThoughTheContextEndedBusy(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	m := multilock.New(rlock.New(s, "a", nil), rlock.New(s, "b", nil))
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // the session knows the server's clock
+	held := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- kit.ErrorOf(m.Lock(ctx)) }()
+	held.Wait(t, 1)
+	kit.Await(t, "both", func() bool { return srv.Int(t, "EXISTS", "a", "b") == 2 })
+	cancel(holdfast.ErrBusy)
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, ended, "the end"), context.Canceled)
+	held.Remove()
+	kit.AwaitFor(t, kit.Lease/2, "both to come back", func() bool { return srv.Int(t, "EXISTS", "a", "b") == 0 })
+}
+
 // If a lost reply may have granted the locks, they are given back as soon as somebody else is known to have one of
 // them.
 func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {

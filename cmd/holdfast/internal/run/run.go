@@ -145,6 +145,10 @@ func (s *settings) protect(session *holdfast.Session, hold *holdfast.Hold, signa
 	w, err := s.start(o, hold, signals, say)
 	if err != nil {
 		_ = signals.giveBack(hold.Release)
+		if s.verb == leads && errors.Is(err, holdfast.ErrLost) && !signals.hurried {
+			say.say("lost", fmt.Sprintf("%v, before the command began", err), detail{"error", err.Error()})
+			return errTermOver
+		}
 		return s.failure(err)
 	}
 	s.stay()

@@ -136,7 +136,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	defer release()
 	cli.OutliveReaders()
 	if t.Locks, err = drill.Locks(ctx, client, prefix); err != nil {
-		return err
+		return t.redis.Failure(ctx, err)
 	}
 	err = t.work(ctx, client, flags)
 	t.screen.Clear()
@@ -146,7 +146,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 		t.screen.Say(fmt.Sprintf("Keys of names that begin with %s are left: %v", prefix, left))
 	}
 	if err != nil {
-		return err
+		return t.redis.Failure(ctx, err)
 	}
 	return errors.Join(t.tell(t.history.Report(stall, t.Lease)), t.failed)
 }
