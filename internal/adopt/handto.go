@@ -104,7 +104,11 @@ func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *cor
 func explain(ctx context.Context, err error) error {
 	f, ok := err.(*script.Failure) //nolint:errorlint // a loss may have one inside, of a renewal
 	if ok && ctx.Err() == nil && script.InDoubt(f) {
-		return fmt.Errorf("%w from the other session's server: %w", session.ErrNoReply, f.Err)
+		why := f.Err
+		if !errors.Is(why, session.ErrNoReply) {
+			why = fmt.Errorf("%w: %w", session.ErrNoReply, why)
+		}
+		return fmt.Errorf("from the other session's server: %w", why)
 	}
 	if ctx.Err() != nil {
 		return session.Stopped(ctx)

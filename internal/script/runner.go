@@ -148,8 +148,11 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 		}
 		r.heard(ctx, calls[i].keys[0], err)
 		failure := r.failure(ctx, calls[i], err)
-		if errors.Is(failure.Err, rueidis.ErrClosing) {
+		switch {
+		case errors.Is(failure.Err, rueidis.ErrClosing):
 			failure.Temporary = lives()
+		case foreign(err) && !r.ofLogin(calls[i]) && ended(ctx) == nil: // the words are those of whoever dialled
+			failure.Err = errNoConnection
 		}
 		done(i, failure)
 	}

@@ -179,6 +179,29 @@ func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
 	require.ErrorContains(t, closing(t, paused), "close: 5 of 5 releases failed: ")
 }
 
+// The caller of Close has given no context, so an error that is about one would tell nothing.
+func TestCloseSaysThatThereIsNoConnection(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var late atomic.Bool // whoever dials
+	s, err := holdfast.Open(rueidis.ClientOption{
+		InitAddress: []string{srv.Addr()},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if late.Load() {
+				return nil, context.DeadlineExceeded
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		},
+	}, nil)
+	require.NoError(t, err)
+	kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	late.Store(true)
+	srv.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+	err = closing(t, s)
+	require.ErrorContains(t, err, "close: 1 of 1 releases failed: ")
+	require.ErrorContains(t, err, "no connection to the server")
+}
+
 // A server that refuses every write has nothing of a call that waited, so nothing is to be given back.
 func TestCloseAtAServerWithoutReplicas(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -228,6 +229,7 @@ func TestAHandOverToASilentServerIsBounded(t *testing.T) {
 	took := kit.Stopwatch()
 	_, err = hold.HandTo(context.Background(), b)
 	assert.ErrorIs(t, err, holdfast.ErrNoReply)
+	assert.Equal(t, 1, strings.Count(err.Error(), holdfast.ErrNoReply.Error()), err)
 	assert.Less(t, took(), kit.Lease/3+time.Second)
 	p.ResumeAll()
 }
