@@ -45,8 +45,8 @@ var mayImport = map[string][]string{
 		"internal/wait", "internal/watch", "internal/wire",
 	},
 	"internal/acks": {
-		"internal/cluster", "internal/kind", "internal/lease", "internal/refusal", "internal/script", "internal/session",
-		"internal/sharing", "internal/wait", "internal/wire",
+		"internal/cluster", "internal/kind", "internal/lease", "internal/owner", "internal/refusal", "internal/script",
+		"internal/session", "internal/sharing", "internal/wait", "internal/wire",
 	},
 	"internal/debts": {
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",

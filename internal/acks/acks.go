@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -38,11 +39,11 @@ type Grant struct {
 	Wire     string
 	Trust    time.Duration // it is trusted until then
 	Watched  bool          // it is renewed: a server that does not have it is noticed, however long its lease
-	Kept     bool          // another hold is renewed, too, or was before this one
+	Kept     bool          // replicas have what is renewed
 
-	Of    Hold           // by which it is trusted now
-	Mutex sync.Locker    // guards Acked
-	Acked *time.Duration // until when a lease lasts that replicas have; 0: they have none
+	Of    Hold         // by which it is trusted now
+	Mutex sync.Locker  // guards Acked
+	Acked *owner.Acked // what replicas have
 
 	ends  int64  // its lease must not end before, in server ms; 0: it is as it was granted
 	lease string // for which it is to be renewed first; "": it is not to be
@@ -55,36 +56,36 @@ type Hold interface {
 	Err() error
 }
 
-// An Executed call has granted a lease, or made it longer.
+// An Executed call has granted leases, or made one longer.
 type Executed struct {
-	At     int64 // server ms; 0: that is not known, and the lease is as it was granted
-	Length time.Duration
+	At   int64         // server ms; 0: that is not known, and the lease is as it was granted
+	Sent time.Duration // when the call was sent
 }
 
-// ends is when the lease ends at the earliest, in server ms.
-func (e Executed) ends() int64 {
+// ends is when a lease ends at the earliest that is trusted until then because of the call, in server ms.
+func (e Executed) ends(until time.Duration) int64 {
 	if e.At == 0 {
 		return 0
 	}
-	return e.At + (e.Length - lease.Margin(e.Length)).Milliseconds() - 1
+	return e.At + (until - e.Sent).Milliseconds() - 1
 }
 
 // Await returns nil when as many replicas as the session wants have the grants of the holds, which are all of one slot;
-// by is the call that granted the first. It waits at most until limit, for no longer than two rounds take, and for no
+// by is the call that granted them. It waits at most until limit, for no longer than two rounds take, and for no
 // longer than the holds are trusted. A hold that is renewed, and was granted for a part of its lease, has all of it
 // afterwards, and so have the replicas.
 func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration, holds []H, by Executed) error {
 	var grants []Grant
-	for i, h := range holds {
+	for _, h := range holds {
 		g := h.Granted()
-		if g.Watched && g.Kept && g.acked() > 0 || g.acked() >= g.Trust {
+		if g.Watched && g.Kept || g.acked() >= g.Trust {
 			continue
 		}
 		switch {
 		case g.Watched && g.Trust-s.Now() < s.Lease()/20*19: // by a release, or some time ago
 			g.lease = lease.Millis(s.Lease())
-		case i == 0 && !g.Watched:
-			g.ends = by.ends()
+		case !g.Watched:
+			g.ends = by.ends(g.Trust)
 		}
 		grants = append(grants, g)
 	}
@@ -107,7 +108,7 @@ func Extended[H Hold](
 ) error {
 	g := h.Granted()
 	if g.acked() < until {
-		g.ends = by.ends()
+		g.ends = by.ends(until)
 		if err := await(ctx, s, session.Forever, []Grant{g}); err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func Extended[H Hold](
 func (g *Grant) acked() time.Duration {
 	g.Mutex.Lock()
 	defer g.Mutex.Unlock()
-	return *g.Acked
+	return g.Acked.Until
 }
 
 // acknowledged records what replicas have, unless an update of the lease has come in between: then they may have less.
@@ -128,7 +129,7 @@ func (g *Grant) acknowledged(until time.Duration) {
 	g.Mutex.Lock()
 	defer g.Mutex.Unlock()
 	if g.Of.Trust() >= until {
-		*g.Acked = max(*g.Acked, until)
+		*g.Acked = owner.Acked{Until: max(g.Acked.Until, until), Renewed: g.Acked.Renewed || g.Watched}
 	}
 }
 

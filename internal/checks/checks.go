@@ -25,14 +25,17 @@ type Subject struct {
 	Protocol kind.Protocol
 	Key      string
 	Wire     string
+	Lasts    Lasts
 }
+
+// Lasts learns for how long a lease still lasts at some moment since then; 0: the server has nothing of it.
+type Lasts func(then, d time.Duration)
 
 // Checks are those of a session that holds grants of type G.
 type Checks[G any] struct {
 	session *session.Session
 	all     func() []G
 	about   func(g G) Subject
-	lose    func(g G, sent time.Duration)
 	then    func()
 
 	signs   atomic.Int64 // so far
@@ -40,12 +43,9 @@ type Checks[G any] struct {
 	running atomic.Bool
 }
 
-// New returns checks of all that a session holds. They call lose for what a server does not have, with the moment when
-// it was asked, and then when all servers have answered.
-func New[G any](
-	s *session.Session, all func() []G, about func(g G) Subject, lose func(g G, sent time.Duration), then func(),
-) *Checks[G] {
-	return &Checks[G]{session: s, all: all, about: about, lose: lose, then: then}
+// New returns checks of all that a session holds. They call then when all servers have answered.
+func New[G any](s *session.Session, all func() []G, about func(g G) Subject, then func()) *Checks[G] {
+	return &Checks[G]{session: s, all: all, about: about, then: then}
 }
 
 // Changed says that another server may have taken over. It does not block.
@@ -118,8 +118,9 @@ func (c *Checks[G]) check() {
 // A look is a call about some grants.
 type look[G any] struct {
 	*script.Call
-	key string
-	of  []G
+	key  string
+	of   []G
+	tell []Lasts
 }
 
 // ask asks once, and returns what was not answered, and whether that was so because of some of the names.
@@ -147,8 +148,8 @@ func (c *Checks[G]) ask(all []G, size int) (left []G, apart bool) {
 			left = append(left, l.of...)
 		}
 		for j, answer := range answers {
-			if n, bad := answer.AsInt64(); bad == nil && n == 0 {
-				c.lose(l.of[j], sent)
+			if n, bad := answer.AsInt64(); bad == nil && n != 1 { // which is also a key without an end
+				l.tell[j](sent, lease.Lasting(n))
 			}
 		}
 	})
@@ -166,7 +167,7 @@ func (c *Checks[G]) looks(all []G, size int) (looks []*look[G]) {
 			open[s.Group], looks = l, append(looks, l)
 		}
 		s.Protocol.Renew(l.Call, s.Wire)
-		l.of = append(l.of, g)
+		l.of, l.tell = append(l.of, g), append(l.tell, s.Lasts)
 	}
 	return looks
 }

@@ -36,7 +36,31 @@ func (g *grant) Group() lease.Group {
 
 // subject is what the server is asked about the grant.
 func (g *grant) subject() checks.Subject {
-	return checks.Subject{Group: g.Group(), Protocol: g.lock.protocol, Key: g.lock.Key(), Wire: g.Wire}
+	return checks.Subject{
+		Group: g.Group(), Protocol: g.lock.protocol, Key: g.lock.Key(), Wire: g.Wire, Lasts: g.lasting(),
+	}
+}
+
+// lasting compares with what is believed now. (Of the keys of read holds, some may be on another node.)
+func (g *grant) lasting() checks.Lasts {
+	l, c := g.lock, g.claim
+	c.Lock()
+	believed := g.Believed()
+	c.Unlock()
+	return func(sent, d time.Duration) {
+		if d == 0 {
+			g.lose(sent)
+			return
+		}
+		c.Lock()
+		defer c.Unlock()
+		if !l.Shared && g.Forgot(believed, lease.Add(l.Session().Now(), d), lease.Trust(sent, d)) {
+			for h := range g.Live() {
+				h.resetTimer()
+			}
+			l.keeper.dog.Sooner(g, g.Rests())
+		}
+	}
 }
 
 // add makes h, granted by a call sent at sent, a live hold of the grant.

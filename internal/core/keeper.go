@@ -34,8 +34,7 @@ func keeperOf(s *session.Session) *keeper { return session.Attached(s, newKeeper
 func newKeeper(s *session.Session) *keeper {
 	k := &keeper{session: s, millis: lease.Millis(s.Lease())}
 	k.debts.Init(s)
-	k.checks = checks.New(s, func() []*grant { return k.dog.All() }, (*grant).subject, (*grant).lose,
-		func() { k.dog.Hasten(soon) })
+	k.checks = checks.New(s, func() []*grant { return k.dog.All() }, (*grant).subject, func() { k.dog.Hasten(soon) })
 	k.dog = lease.NewWatchdog(s.Now, s.Lease(), func(f func()) { s.Start(f) }, k.renew, (*grant).look)
 	s.Keep(k)
 	s.Start(func() { k.dog.Run(s.Context()) })

@@ -116,7 +116,7 @@ func (h *Single) Granted() acks.Grant {
 	defer g.claim.Unlock()
 	return acks.Grant{
 		Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Trust: h.Trust(), Watched: h.watched(),
-		Of: h, Mutex: g.claim, Acked: g.Acked(), Kept: g.Kept() && !l.keeper.dog.Rests(g),
+		Of: h, Mutex: g.claim, Acked: g.Acked(), Kept: g.Acked().Renewed && !l.keeper.dog.Rests(g),
 	}
 }
 
@@ -398,7 +398,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		if s.Config().Acks == nil {
 			believe()
 		} else {
-			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Length: d}, believe)
+			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Sent: sent}, believe)
 		}
 		g.sweep()
 	default:

@@ -125,6 +125,9 @@ func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, n
 	if renewed {
 		g.renewed--
 	}
+	if g.renewed == 0 && g.rare != nil { // the next one that is renewed needs more than what replicas have
+		g.rare.acked.Renewed = false
+	}
 	if last = g.live == nil; last {
 		c.forget(g)
 	}

@@ -32,7 +32,7 @@ type rare[H any] struct {
 	detached   *Hold[H]      // a list of holds that live on the server without us
 	copies     time.Duration // of its acquisition, may be executed until then; 0: there are none
 	doubted    time.Duration // until when the server's lease lasts if a call without a reply is executed late; 0: none
-	acked      time.Duration // until when a lease lasts that replicas have; 0: they have none
+	acked      Acked         // by replicas
 	correcting bool          // a duty that the server refused is tried again from time to time
 	guarding   int           // how many calls may still be executed that the wire owner guards
 	leaves     string        // the wire owner of a place in the line that is given up with it; "": of none
@@ -76,19 +76,21 @@ func (g *Grant[G, H]) setRare() *rare[H] {
 	return g.rare
 }
 
-// Acked is until when a lease lasts that replicas have, to be read and changed; 0: they have none.
-func (g *Grant[G, H]) Acked() *time.Duration { return &g.setRare().acked }
+// Acked is what replicas have of a grant.
+type Acked struct {
+	Until   time.Duration // when a lease ends; 0: they have none
+	Renewed bool          // one that is renewed
+}
+
+// Acked is what replicas have, to be read and changed.
+func (g *Grant[G, H]) Acked() *Acked { return &g.setRare().acked }
 
 // limitAcked records that a call may be executed which leaves a lease until then, and replicas have no longer one.
 func (g *Grant[G, H]) limitAcked(until time.Duration) {
 	if g.rare != nil {
-		g.rare.acked = min(g.rare.acked, until)
+		g.rare.acked.Until = min(g.rare.acked.Until, until)
 	}
 }
-
-// Kept reports whether g is renewed because of another hold as well, or was before it was handed over: then replicas
-// have what is renewed.
-func (g *Grant[G, H]) Kept() bool { return g.renewed > 1 || g.Passed() }
 
 func (g *Grant[G, H]) setCopies(until time.Duration) {
 	if until != g.besides().copies {

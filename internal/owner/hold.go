@@ -50,6 +50,32 @@ func (h *Hold[H]) Believe(now, sent, until time.Duration) (trusted bool) {
 // A Belief is until when a hold is trusted, and from when on a call must have been sent to change that.
 type Belief struct{ Until, Unsure time.Duration }
 
+// Believed is until when holds were trusted at some moment.
+type Believed[H any] map[*Hold[H]]time.Duration
+
+// Believed is until when the live holds are trusted now.
+func (g *Grant[G, H]) Believed() Believed[H] {
+	all := make(Believed[H])
+	for h := g.live; h != nil; h = h.next {
+		all[h] = h.Trust()
+	}
+	return all
+}
+
+// Forgot follows an answer of the server, by which the lease ends before end: another one may have taken over that has
+// not heard of the call that made it longer. Holds that were believed for longer before the server was asked, and still
+// are, are trusted at most until then. It reports whether there are any.
+func (g *Grant[G, H]) Forgot(believed Believed[H], end, until time.Duration) (some bool) {
+	for h := g.live; h != nil; h = h.next {
+		if before := believed[h]; before > end && before == h.Trust() {
+			some = true
+			g.limitAcked(until)
+			h.Limit(until)
+		}
+	}
+	return some
+}
+
 // Distrust makes one of g's holds trusted at most until then, whatever else is under way, and what replicas have
 // acknowledged last no longer. It returns the trust from before.
 func (g *Grant[G, H]) Distrust(h *Hold[H], until time.Duration) (before Belief) {

@@ -71,7 +71,7 @@ func TestWhatMayMoveToAnotherSession(t *testing.T) {
 func TestWhatHasMoved(t *testing.T) {
 	var from, to testClaim
 	g, there, all := from.take(Exclusive, "w", 0), new(grant), new(hold)
-	*g.Acked() = 3 * s
+	*g.Acked() = Acked{3 * s, true}
 	second := from.nest(g, 0)
 	there.Begin("there", Exclusive, g.Wire, 7, 0)
 	g.Move(there, all, s, func(d time.Duration) time.Duration { return d + time.Minute })
@@ -81,7 +81,7 @@ func TestWhatHasMoved(t *testing.T) {
 	to.Add(there, all, 0, true)
 
 	assert.Equal(t, rare[string]{
-		acked: time.Minute + 3*s, move: move[string]{all: all, more: 1},
+		acked: Acked{time.Minute + 3*s, true}, move: move[string]{all: all, more: 1},
 	}, *there.rare)
 	assert.Equal(t, time.Minute+length, there.until)
 	assert.Equal(t, 2, there.Count(s))

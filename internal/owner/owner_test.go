@@ -389,6 +389,26 @@ func TestASweepIsRepeated(t *testing.T) {
 	}
 }
 
+// What a server has forgotten is believed no longer, unless a call has made it longer again since the server was asked.
+func TestALeaseThatIsShorterThanBelieved(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	short, long, again := g.live, c.nest(g, 0), c.nest(g, 0)
+	for _, h := range []*hold{long, again} {
+		h.Believe(0, 0, 3*length)
+	}
+	*g.Acked() = Acked{Until: 3 * length}
+	believed := g.Believed()
+	again.Believe(0, 0, 4*length)
+	assert.True(t, g.Forgot(believed, 2*length, 2*trust))
+	for h, trusted := range map[*hold]time.Duration{short: trust, long: 2 * trust, again: 4 * length} {
+		assert.Equal(t, trusted, h.Trust())
+	}
+	assert.Equal(t, 2*trust, g.Acked().Until)
+	assert.False(t, g.Forgot(g.Believed(), 5*length, 5*trust))
+	assert.False(t, g.Forgot(Believed[string]{}, 0, 0), "it was not there when the server was asked")
+}
+
 func TestDebts(t *testing.T) {
 	d := Undo("w", 0, 0, 10*s, length)
 	assert.Zero(t, d.Due())

@@ -95,7 +95,7 @@ func (c *batchCall) acknowledged(ctx context.Context, over time.Duration) error 
 	if c.Session().Config().Acks == nil {
 		return nil
 	}
-	return acks.Await(ctx, c.Session(), over, c.holds, acks.Executed{})
+	return acks.Await(ctx, c.Session(), over, c.holds, c.by)
 }
 
 // whose returns a refusal of the call with the lock whose name belongs to another kind, if that is found out in time.
@@ -125,7 +125,8 @@ type batchCall struct {
 	forgo  func()
 	looks  int // attempts that found one in the way
 	since  time.Duration
-	holds  []*core.Single // when they are granted
+	holds  []*core.Single // when they are granted,
+	by     acks.Executed  // by that call
 	over   bool           // the caller has whatever there is
 }
 
@@ -273,6 +274,7 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 	case err != nil:
 		return nil, 0, err
 	}
+	c.by = acks.Executed{At: grant.Now, Sent: grant.Sent}
 	holds, err = c.claims.Begin(c.wire, grant.Sent, grant.At, c.until)
 	if err != nil {
 		c.until = max(c.until, grant.Sent)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -170,6 +171,50 @@ func TestAServerThatHasNotTheLongerLeaseAcknowledgesNothing(t *testing.T) {
 	require.ErrorContains(t, why, "does not have it any more")
 	require.Equal(t, before, hold.Deadline())
 	require.NoError(t, hold.Err())
+}
+
+// Nor does one that has executed an earlier attempt alone, whose lease ends sooner than that of the one that was
+// answered.
+func TestAServerThatHasAnEarlierAttemptAloneAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	attempt := func(command []string) bool {
+		return slices.ContainsFunc([]string{"rlock_acquire", "rlock_stand", "rlock_acquire_all"},
+			func(script string) bool { return kit.ScriptNamed(script)(command) })
+	}
+	for name, lock := range map[string]func(one, two *rlock.Mutex) holdfast.Locker{
+		"one lock":  func(one, _ *rlock.Mutex) holdfast.Locker { return one },
+		"two locks": func(one, two *rlock.Mutex) holdfast.Locker { return multilock.New(one, two) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			kit.LoadScripts(t, master)
+			other := redistest.StartReplica(t, master)
+			p := proxy.Start(t, master.Addr())
+			s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+			fixed := &rlock.Options{FixedLease: time.Minute}
+			l := lock(rlock.New(s, "one", fixed), rlock.New(s, "two", fixed))
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // so that the server's clock is known
+			lost := p.On(attempt, proxy.DropReply, proxy.First)
+			p.RefuseNew(true)
+			got := kit.GoLock(t.Context(), l.Lock)
+			lost.Wait(t, 1)
+			kit.Await(t, "the replica to have it", func() bool { return other.Int(t, "EXISTS", "one") == 1 })
+			other.Do(t, "REPLICAOF", "NO", "ONE")
+			redistest.StartReplica(t, other)
+			kit.Await(t, "a shorter lease", func() bool { return other.Int(t, "PTTL", "one") < 59_000 })
+			lost.Remove()
+			granted := p.On(attempt, proxy.HoldReply, proxy.First)
+			p.RefuseNew(false)
+			granted.Wait(t, 1)
+			p.SetServer(other.Addr())
+			cut := p.On(proxy.Command("WAIT"), proxy.ResetBefore, proxy.First)
+			granted.Release()
+			<-cut.Fired()
+			_, _, why := notAcknowledged(t, kit.Within(t, acksPatience, got, "the outcome").Err)
+			require.ErrorContains(t, why, "does not have it any more")
+		})
+	}
 }
 
 // The old master may live on while its address leads to another one: the connection on which it is asked is given up.

@@ -564,3 +564,23 @@ func TestARenewedHoldInAShortOneIsAcknowledged(t *testing.T) {
 	again := kit.Lock(t, context.WithoutCancel(nested.Context(t.Context())), rlock.New(s, kit.Orders, nil))
 	require.NoError(t, again.Release())
 }
+
+// What waits for replicas has not been acknowledged, and stands for no other hold.
+func TestARenewedHoldBesideOneThatWaitsForReplicasIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	outer := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
+	ctx := outer.Context(t.Context())
+	replica.Pause()
+	first := kit.GoLock(ctx, rlock.New(s, kit.Orders, nil).TryLock)
+	awaitBlocked(t, master)
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := rlock.New(s, kit.Orders, nil).Lock(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	replica.Resume()
+	require.NoError(t, kit.Granted(t, acksPatience, first, "the first").Release())
+	require.NoError(t, outer.Release())
+}

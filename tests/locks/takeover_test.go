@@ -263,6 +263,33 @@ func TestHoldersLearnOfASecondInterruption(t *testing.T) {
 	}
 }
 
+// A server that takes over may have heard of a lock, and not of the call that made its lease longer: then the lock is
+// trusted for no longer than it lasts there.
+func TestHoldersLearnOfAFailoverThatForgetsALongerLease(t *testing.T) {
+	t.Parallel()
+	former := redistest.Start(t)
+	next := redistest.StartReplica(t, former)
+	p := proxy.Start(t, former.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
+	holds := takeoverHolds(t, s, "")
+	former.AwaitReplica(t)
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	for name, hold := range holds {
+		require.NoError(t, hold.Extend(t.Context(), time.Hour), name)
+	}
+	p.SetServer(next.Addr())
+	p.CutAll()
+	for name, hold := range holds {
+		if !strings.HasPrefix(name, "rwlock read") { // of which a key may be on another node
+			kit.AwaitFor(t, soonAfter, "the shorter lease of "+name, func() bool {
+				return time.Until(hold.Deadline()) < time.Minute
+			})
+		}
+		require.NoError(t, hold.Err(), name)
+		require.NoError(t, hold.Release(), name)
+	}
+}
+
 // While nothing changes, nothing is sent.
 func TestNobodyIsAskedWhileNothingChanges(t *testing.T) {
 	t.Parallel()
