@@ -118,6 +118,25 @@ func TestALostTermIsFollowed(t *testing.T) {
 	require.Empty(t, first.gone())
 }
 
+// After a signal that asks to end, a leader that loses its term does not stand again, even if its command goes on.
+func TestALeaderThatIsToldToEndStandsNoMore(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			j := stand(t, srv, "--grace", "100ms", election, "-c",
+				`trap "echo told" HUP INT QUIT TERM; echo leads; while :; do sleep 0.02; done`)
+			require.Equal(t, "leads", j.line())
+			j.signal(sig)
+			require.Equal(t, "told", j.line())
+			ok(t, srv, "unlock", "--yes", election)
+			require.NotContains(t, j.gone(), "leads")
+			require.Equal(t, 79, j.code(), &j.stderr)
+		})
+	}
+}
+
 // A leader that is cut off ends its command before the next term begins, and waits the outage out.
 func TestALeaderOutlivesAnOutage(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -148,6 +149,26 @@ func TestTerminalInterruptsTheScript(t *testing.T) {
 		require.NotContains(t, u.screen.String(), "next")
 	}
 	require.True(t, free(t, srv, "x"))
+}
+
+// A SIGINT that was sent to holdfast alone is no Ctrl-C: the script continues.
+func TestTerminalIsNotInterruptedByASignal(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	u := sitDown(t, srv)
+	u.types("bash -c '$HF run x -- " + script(t, spins) + "; echo ne\"\"xt'\n")
+	u.sees("ready")
+	lock, pid := rlock.New(open(t, srv, nil), "x", nil), 0
+	kit.Await(t, "the holder has told of itself", func() bool {
+		holders, err := lock.Holders(t.Context())
+		require.NoError(t, err)
+		if len(holders) == 1 {
+			pid = holders[0].PID
+		}
+		return pid > 0
+	})
+	require.NoError(t, syscall.Kill(pid, syscall.SIGINT))
+	u.sees("next")
 }
 
 func TestTerminalInterruptsTheWait(t *testing.T) {

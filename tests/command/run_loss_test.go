@@ -83,6 +83,18 @@ func TestRunLosesTheLockOfACommandThatListens(t *testing.T) {
 	require.Contains(t, j.stderr.String(), `"event":"lost"`)
 }
 
+// A command whose lock the server has dropped has its whole grace, although its guard knew of a lease that ends before.
+func TestRunHasItsGraceAfterALoss(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := begin(t, srv, "--lease", "6s", "--grace", "1m", "x", "--", "sh", "-c",
+		`trap "echo told; sleep 7; echo done; exit" TERM; echo ready; while :; do sleep 0.05; done`)
+	j.readies(1)
+	forceUnlock(t, srv)
+	require.Equal(t, []string{"told", "done"}, j.gone())
+	require.Equal(t, 79, j.code())
+}
+
 // A loss that only the release finds is told as any other.
 func TestRunTellsWhyTheReleaseFoundNothing(t *testing.T) {
 	t.Parallel()
