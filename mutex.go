@@ -74,8 +74,8 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, erro
 }
 
 // Locked reports whether anybody holds the lock. Like all inspection methods below, it asks the master and blocks for a
-// round trip. If the server does not answer, it blocks until ctx ends or the connection is given up, which may take
-// some 15 s, however short the lease is. It corresponds to isLocked().
+// round trip. If the server does not answer, it blocks until ctx ends or the connections are given up, which may take
+// some 20 s, and some 5 s with a lease of a second. It corresponds to isLocked().
 func (m *Mutex) Locked(ctx context.Context) (bool, error) { return holders.Locked(ctx, m.core()) }
 
 // Held reports whether the owner that ctx carries holds the lock. It is false if ctx has no owner. It corresponds to
