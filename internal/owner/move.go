@@ -74,7 +74,8 @@ func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then 
 	if rare.doubted > 0 {
 		there.doubted = then(rare.doubted)
 	}
-	if there.acked = rare.acked; rare.acked.Until > 0 {
+	there.acked = rare.acked
+	if rare.acked.Until > 0 {
 		there.acked.Until = then(rare.acked.Until)
 	}
 	to.until = then(g.until)

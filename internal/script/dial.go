@@ -85,7 +85,7 @@ func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error 
 		failure.Temporary = r.lives(ctx, c.keys[0])
 		return failure
 	}
-	if !foreign(err) || r.ofLogin(c) || ended(ctx) != nil {
+	if !r.ofDial(ctx, c, err) {
 		return failure
 	}
 	// Now under a deadline that is nobody's.
@@ -107,6 +107,11 @@ func (r *Runner) failure(ctx context.Context, c *Call, err error) *Failure {
 		f.Err = cmp.Or(ended(ctx), f.Err)
 	}
 	return f
+}
+
+// ofDial reports whether a call under ctx was not sent because the context of whoever dialled has ended.
+func (r *Runner) ofDial(ctx context.Context, c *Call, err error) bool {
+	return foreign(err) && !r.ofLogin(c) && ended(ctx) == nil
 }
 
 // ofLogin reports whether a call may have failed because its connection could not log in again. The client then ends

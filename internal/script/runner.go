@@ -151,7 +151,7 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 		switch {
 		case errors.Is(failure.Err, rueidis.ErrClosing):
 			failure.Temporary = lives()
-		case foreign(err) && !r.ofLogin(calls[i]) && ended(ctx) == nil: // the words are those of whoever dialled
+		case r.ofDial(ctx, calls[i], err): // whose words are not the caller's
 			failure.Err = errNoConnection
 		}
 		done(i, failure)

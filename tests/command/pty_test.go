@@ -158,16 +158,8 @@ func TestTerminalIsNotInterruptedByASignal(t *testing.T) {
 	u := sitDown(t, srv)
 	u.types("bash -c '$HF run x -- " + script(t, spins) + "; echo ne\"\"xt'\n")
 	u.sees("ready")
-	lock, pid := rlock.New(open(t, srv, nil), "x", nil), 0
-	kit.Await(t, "the holder has told of itself", func() bool {
-		holders, err := lock.Holders(t.Context())
-		require.NoError(t, err)
-		if len(holders) == 1 {
-			pid = holders[0].PID
-		}
-		return pid > 0
-	})
-	require.NoError(t, syscall.Kill(pid, syscall.SIGINT))
+	s := open(t, srv, nil)
+	kit.Await(t, "a holder that gets the signal", func() bool { return signalHolder(t, s, "x", syscall.SIGINT) })
 	u.sees("next")
 }
 

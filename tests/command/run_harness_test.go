@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -206,4 +208,12 @@ func runProgram(t testing.TB, env []string, args ...string) string {
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	return string(out)
+}
+
+// signalHolder signals the process that has a lock, and reports whether it has told of itself, and got the signal.
+func signalHolder(t testing.TB, s *holdfast.Session, name string, sig syscall.Signal) bool {
+	t.Helper()
+	all, err := rlock.New(s, name, nil).Holders(t.Context())
+	require.NoError(t, err)
+	return len(all) > 0 && all[0].PID > 0 && syscall.Kill(all[0].PID, sig) == nil
 }

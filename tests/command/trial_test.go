@@ -271,12 +271,7 @@ func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
 	session := open(t, srv, nil)
 	kit.Await(t, "a process that can be killed", func() bool {
 		name := taken(t, srv, "lock-long")
-		if name == "" {
-			return false
-		}
-		all, err := rlock.New(session, name, nil).Holders(t.Context())
-		require.NoError(t, err)
-		return len(all) > 0 && all[0].PID > 0 && syscall.Kill(all[0].PID, syscall.SIGKILL) == nil
+		return name != "" && signalHolder(t, session, name, syscall.SIGKILL)
 	})
 	tr.until(t, "signal: killed")
 	_, said := tr.interrupt(t)

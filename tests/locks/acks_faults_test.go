@@ -177,13 +177,17 @@ func TestAServerThatHasNotTheLongerLeaseAcknowledgesNothing(t *testing.T) {
 // answered.
 func TestAServerThatHasAnEarlierAttemptAloneAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
-	attempt := func(command []string) bool {
-		return slices.ContainsFunc([]string{"rlock_acquire", "rlock_stand", "rlock_acquire_all"},
-			func(script string) bool { return kit.ScriptNamed(script)(command) })
-	}
-	for name, lock := range map[string]func(one, two *rlock.Mutex) holdfast.Locker{
-		"one lock":  func(one, _ *rlock.Mutex) holdfast.Locker { return one },
-		"two locks": func(one, two *rlock.Mutex) holdfast.Locker { return multilock.New(one, two) },
+	for name, tt := range map[string]struct {
+		lock    func(one, two *rlock.Mutex) holdfast.Locker
+		attempt proxy.Match
+	}{
+		"one lock": {
+			func(one, _ *rlock.Mutex) holdfast.Locker { return one }, kit.ScriptOf(kit.KindOf("rlock"), "acquire"),
+		},
+		"two locks": {
+			func(one, two *rlock.Mutex) holdfast.Locker { return multilock.New(one, two) },
+			kit.ScriptNamed("rlock_acquire_all"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,9 +197,9 @@ func TestAServerThatHasAnEarlierAttemptAloneAcknowledgesNothing(t *testing.T) {
 			p := proxy.Start(t, master.Addr())
 			s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
 			fixed := &rlock.Options{FixedLease: time.Minute}
-			l := lock(rlock.New(s, "one", fixed), rlock.New(s, "two", fixed))
+			l := tt.lock(rlock.New(s, "one", fixed), rlock.New(s, "two", fixed))
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // so that the server's clock is known
-			lost := p.On(attempt, proxy.DropReply, proxy.First)
+			lost := p.On(tt.attempt, proxy.DropReply, proxy.First)
 			p.RefuseNew(true)
 			got := kit.GoLock(t.Context(), l.Lock)
 			lost.Wait(t, 1)
@@ -204,7 +208,7 @@ func TestAServerThatHasAnEarlierAttemptAloneAcknowledgesNothing(t *testing.T) {
 			redistest.StartReplica(t, other)
 			kit.Await(t, "a shorter lease", func() bool { return other.Int(t, "PTTL", "one") < 59_000 })
 			lost.Remove()
-			granted := p.On(attempt, proxy.HoldReply, proxy.First)
+			granted := p.On(tt.attempt, proxy.HoldReply, proxy.First)
 			p.RefuseNew(false)
 			granted.Wait(t, 1)
 			p.SetServer(other.Addr())

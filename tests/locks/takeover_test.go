@@ -155,9 +155,7 @@ func TestHoldersLearnThatTheirAddressLeadsElsewhere(t *testing.T) {
 	p := proxy.Start(t, master.Addr())
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
 	kept := takeoverHolds(t, s, "kept ")
-	kit.Await(t, "the replica to have them", func() bool {
-		return len(other.Keyspace(t)) == len(master.Keyspace(t))
-	})
+	master.AwaitReplica(t)
 	other.Do(t, "REPLICAOF", "NO", "ONE")
 	lost := takeoverHolds(t, s, "lost ")
 	p.SetServer(other.Addr())
