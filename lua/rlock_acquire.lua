@@ -10,17 +10,18 @@
 -- ARGV[2]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53; missing: 30000
 -- ARGV[4]  target     hold count to raise to; 1 creates the lock, above 1 never does; missing: 1
--- ARGV[5]  age        "age": tell how long the server has been up; else "", or missing
+-- ARGV[5]  age        "age": tell how long the server has been up; "table: 0x<mark>": only if that is not its
+--                     mark; else "", or missing
 -- ARGV[6]  ttl        of the token's key, ms, a whole number; missing: that never expires
 --
--- REPLY    now                       held, without KEYS[2] and age; now in server ms
--- REPLY    {1, now, token}           held; token of this owner, as a text from 2^53 on
--- REPLY    {1, now, token, up, run}  the same with age; token is 0 without KEYS[2]; up in s, -1: the
---                                    server does not tell, 0 also if it cannot be what it tells; run: its
---                                    run id's first 48 bits
--- REPLY    {0, 0, pttl}              another owner has it for pttl ms; -1: it has no expiry
--- REPLY    {-1, 0}                   nothing there to re-enter
--- REPLY    {-2, now}                 too late: nothing was changed
+-- REPLY    now               held, without KEYS[2] and age; now in server ms
+-- REPLY    {1, now, token}   held; token of this owner, as a text from 2^53 on
+-- REPLY    {1, now, token, up, run, mark}  the same with age; token is 0 without KEYS[2]; up in s, -1: the
+--                            server does not tell, 0 also if it cannot be what it tells; run: its run id's
+--                            first 48 bits; mark: by which to ask next time, 0: it has none
+-- REPLY    {0, 0, pttl}      another owner has it for pttl ms; -1: it has no expiry
+-- REPLY    {-1, 0}           nothing there to re-enter
+-- REPLY    {-2, now}         too late: nothing was changed
 
 local call = redis.call
 local lock, token = KEYS[1], KEYS[2]
@@ -68,6 +69,7 @@ else -- ours already
   if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
   if count < tonumber(target) then call('HSET', lock, owner, target) end
 end
-if ARGV[5] ~= 'age' then return token and {1, time, issued} or time end
+local age = ARGV[5] or ''
+if age == '' or age == tostring(redis) then return token and {1, time, issued} or time end
 -- USES uptime
 return {1, time, issued, uptime(time)}

@@ -9,13 +9,12 @@
 -- ARGV[3]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[4]  mode       first: of the calls with this token; again: an earlier one may have been
 --                     executed
--- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
+-- ARGV[5]  age        as that of rlock_acquire
 --
--- REPLY    now                   held; now in server ms
--- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell, 0 also
---                                if it cannot be what it tells; run: its run id's first 48 bits
--- REPLY    {0, 0, pttl}          another has it for pttl ms; -1: it has no expiry
--- REPLY    {-2, now}             too late: nothing was changed
+-- REPLY    now            held; now in server ms
+-- REPLY    {1, now, 0, up, run, mark}  the same with age, as rlock_acquire tells it
+-- REPLY    {0, 0, pttl}   another has it for pttl ms; -1: it has no expiry
+-- REPLY    {-2, now}      too late: nothing was changed
 
 local call = redis.call
 local lock, token, lease, mode = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
@@ -42,6 +41,6 @@ if not ours then
 elseif call('PTTL', lock) < tonumber(lease) then
   call('PEXPIRE', lock, lease)
 end
-if not ARGV[5] then return time end
+if not ARGV[5] or ARGV[5] == tostring(redis) then return time end
 -- USES uptime
 return {1, time, 0, uptime(time)}

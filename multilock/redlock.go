@@ -76,7 +76,7 @@ func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
 			return "", fmt.Errorf("lock %d is nil", i+1)
 		}
 		lock := core.LockOf(l)
-		if !several.Aging(lock) {
+		if lock == nil || !lock.Ages {
 			return "", fmt.Errorf("lock %d is %s, must be an rlock or a setlock", i+1, called(lock, l))
 		}
 		if len(names) == 0 || names[len(names)-1] != l.Name() {

@@ -88,7 +88,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced, tokenTTL: o.TokenTTL}
-	set := kind.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff}
+	set := kind.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, Ages: true}
 	if !o.Fenced {
 		set.Together = &together
 		set.HandsOver = true

@@ -71,17 +71,7 @@ func (p *protocol) Mark() string { return wire.LineChannel(p.lock().Key()) + wir
 
 func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
 
-func (p *protocol) Acquire(w kind.Want) *script.Call { return p.acquire(w, "") }
-
-// aged is a protocol whose acquisitions ask for the server's age.
-type aged protocol
-
-func (p *protocol) Aged() kind.Acquirer { return (*aged)(p) }
-
-func (a *aged) Acquire(w kind.Want) *script.Call { return (*protocol)(a).acquire(w, "age") }
-
-// acquire is the call, with what it asks for besides.
-func (p *protocol) acquire(w kind.Want, age string) *script.Call {
+func (p *protocol) Acquire(w kind.Want) *script.Call {
 	c := script.NewCall(acquireScript).Key(p.lock().Key())
 	if p.fenced && !w.Tokened {
 		c.Key(p.token())
@@ -90,7 +80,7 @@ func (p *protocol) acquire(w kind.Want, age string) *script.Call {
 	if p.tokenTTL > 0 {
 		ttl = lease.Millis(p.tokenTTL)
 	}
-	return c.Arg(w.Owner).Int(w.NotAfter).Optional(usualTake, w.Lease, strconv.Itoa(w.Target), age, ttl)
+	return c.Arg(w.Owner).Int(w.NotAfter).Optional(usualTake, w.Lease, strconv.Itoa(w.Target), w.Age, ttl)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {

@@ -25,15 +25,12 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 	if w.Again {
 		mode = "again"
 	}
-	return script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
+	c := script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
+	if w.Age != "" {
+		c.Arg(w.Age)
+	}
+	return c
 }
-
-// aged is a protocol whose acquisitions ask for the server's age.
-type aged Mutex
-
-func (p *protocol) Aged() kind.Acquirer { return (*aged)(p) }
-
-func (a *aged) Acquire(w kind.Want) *script.Call { return (*protocol)(a).Acquire(w).Arg("age") }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
 	return script.NewCall(releaseScript).Key(p.lock().Key()).Arg(r.Owner, p.lock().Publish(), p.lock().Channel)

@@ -20,17 +20,17 @@ import (
 // again: on the stack of a call that waits, one would double that.
 type acquisition struct {
 	lock    *Lock
-	by      kind.Acquirer // makes its calls
-	claim   *claim        // nil of a call without an owner to which nothing is granted
-	hold    *Single       // when it is granted
-	more    *morePermits  // of a call for several permits
-	answer  *answer       // to the last attempt; nil while the call sleeps
-	signs   int64         // of another server, before that
-	alone   bool          // the call has no owner
-	waiting bool          // attempts are to be known to the server as a waiter's
-	hears   bool          // it listens to those, too, who do not know the line on the server
-	has     bool          // the wait is over, and has brought a hold
-	over    bool          // whoever has called has what there is
+	age     string       // asks for that of the server, see [kind.Want]
+	claim   *claim       // nil of a call without an owner to which nothing is granted
+	hold    *Single      // when it is granted
+	more    *morePermits // of a call for several permits
+	answer  *answer      // to the last attempt; nil while the call sleeps
+	signs   int64        // of another server, before that
+	alone   bool         // the call has no owner
+	waiting bool         // attempts are to be known to the server as a waiter's
+	hears   bool         // it listens to those, too, who do not know the line on the server
+	has     bool         // the wait is over, and has brought a hold
+	over    bool         // whoever has called has what there is
 
 	owner.Request
 	session.Retries
@@ -285,9 +285,10 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	l, stands, hears := a.lock, a.wouldStand(), a.expects()
 	nested, again := a.Number > 0, a.Copies > 0 || a.Stands
 	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
-		return a.by.Acquire(kind.Want{
+		return l.protocol.Acquire(kind.Want{
 			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
 			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting, Again: again,
+			Age: a.age,
 		})
 	})
 	return a.entered(ctx, stands, a.answer.read(err, nested || stands && again))
@@ -378,9 +379,9 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	}
 	answer := a.answer
 	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
-		return a.by.Acquire(kind.Want{
+		return l.protocol.Acquire(kind.Want{
 			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
-			Nested: true, Tokened: g.Token != 0,
+			Nested: true, Tokened: g.Token != 0, Age: a.age,
 		})
 	})
 	switch err = answer.read(err, true); {

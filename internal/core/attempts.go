@@ -12,9 +12,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	if err := l.Begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	if a.lock = l; a.by == nil {
-		a.by = l.protocol
-	}
+	a.lock = l
 	defer a.unwind()
 	a.init(ctx)
 	over := l.Session().Over(limit)

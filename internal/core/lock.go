@@ -211,11 +211,12 @@ func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) 
 	return h.Public(), err
 }
 
-// TryBy makes one attempt with a call of by's making; nil: as usual. It returns what the reply has behind its head, and
-// when the server has answered, whatever it was; zero: it has not. The error does not say which lock it is.
-func (l *Lock) TryBy(ctx context.Context, by kind.Acquirer) (h *Single, replied time.Time, more [3]int64, err error) {
+// TryAsking makes one attempt that asks for the server's age; "": that does not. It returns what the reply has behind
+// its head, and when the server has answered, whatever it was; zero: it has not. The error does not say which lock it
+// is.
+func (l *Lock) TryAsking(ctx context.Context, age string) (h *Single, replied time.Time, more [4]int64, err error) {
 	a := newAcquisition()
-	a.by = by
+	a.age = age
 	a.begins() // also if nothing is sent
 	h, err = a.call(ctx, l, "try lock", 0)
 	if at := a.answer.replied; at > 0 {

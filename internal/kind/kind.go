@@ -16,24 +16,14 @@ import (
 // A Protocol is the interface that a lock package supplies: how its scripts are called. All kinds reply like
 // rlock_acquire, rlock_release and lock_renew.
 type Protocol interface {
-	Acquirer
+	// Acquire is the call that raises the hold count of a wire owner.
+	Acquire(w Want) *script.Call
 	// Release is the call that lowers the hold count of a wire owner.
 	Release(r Remaining) *script.Call
 	// Renewal is the script that extends leases. Its first argument is the lease in ms.
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
 	Renew(c *script.Call, owner string)
-}
-
-// An Acquirer makes the calls that raise the hold count of a wire owner.
-type Acquirer interface {
-	Acquire(w Want) *script.Call
-}
-
-// An Aging is the additional interface of a package whose acquisitions can ask how long the server has been up.
-type Aging interface {
-	// Aged makes acquisitions that do. Their replies have the seconds and which run of the server it is behind the token.
-	Aged() Acquirer
 }
 
 // The scripts of locks that are one hash: who holds one, and what extends leases and trims them.
@@ -132,6 +122,7 @@ type Want struct {
 	Hears    bool     // a waiter that hears when a release hands it the lock
 	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed
+	Age      string   // asks how long the server has been up, of a kind that can be asked: see rlock_acquire; "": does not
 }
 
 // Remaining says which holds of a wire owner a release leaves.
@@ -148,6 +139,7 @@ type Settings struct {
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
 	Confirms     bool // what a release by another session has granted begins with a call
 	HandsOver    bool // a release may hand the lock over to a call of the same session
+	Ages         bool // an acquisition can ask how long the server has been up
 }
 
 // minTokenTTL is longer than a repeated call can be under way, which must still find the token of the first.

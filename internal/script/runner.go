@@ -52,6 +52,9 @@ func (r *Runner) Changing() {
 	r.changes.Add(1)
 }
 
+// Changes returns how often that was.
+func (r *Runner) Changes() int64 { return r.changes.Load() }
+
 // UnderWay returns how many calls are under way.
 func (r *Runner) UnderWay() int64 { return r.calls.Load() }
 

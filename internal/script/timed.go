@@ -33,7 +33,7 @@ type Reply struct {
 	At   time.Duration // when the reply came; 0: there was none
 	Code int64
 	Now  int64    // server ms when it was executed; 0: it does not tell
-	Rest [3]int64 // 0 if there is nothing more
+	Rest [4]int64 // 0 if there is nothing more
 	Len  int      // of Rest
 
 	script *Script

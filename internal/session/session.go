@@ -203,6 +203,15 @@ func (s *Session) follows() bool {
 	return s.config.CloseClient != nil && s.config.Client.Mode() == rueidis.ClientModeStandalone
 }
 
+// Connections says how often a connection of the session's client has ended or was made: if that is as before, calls
+// reach the server that they reached then. Below zero, it is not known.
+func (s *Session) Connections() int64 {
+	if !s.follows() {
+		return -1
+	}
+	return s.Runner().Changes()
+}
+
 // Linking reports whether the session makes the client connect to a server for messages.
 func (s *Session) Linking(addr string) bool { return s.hub.Linking(addr) }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
@@ -21,30 +20,30 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) (err erro
 	q, l := g.quorum, g.quorum.Locks[i]
 	known := of(l.Session())
 	asked := known.silence.begin(l.Session())
-	run := known.servers.run(l.Slot())
-	asks := run == 0 || !q.TrustRestarted
-	var by kind.Acquirer
-	if asks {
-		by = l.Protocol().(kind.Aging).Aged()
+	before, links := known.servers.known(l.Slot()), l.Session().Connections()
+	asks := ""
+	if before.run == 0 || !q.TrustRestarted {
+		asks = before.age(links)
 	}
-	h, replied, more, err := l.TryBy(ctx, by)
+	h, replied, more, err := l.TryAsking(ctx, asks)
 	switch {
 	case !replied.IsZero() || script.Answered(err): // a refusal is an answer
 		known.silence.end()
 	case errors.Is(err, session.ErrAlreadyHeld): // it was not asked
 		known.silence.spare(asked)
 	}
-	age := age{replied, more[1], more[2]}
 	if err != nil {
 		return answered(err)
 	}
 	h.Limit(first.Add(l.Length() - drift(l.Length())))
-	m := member{hold: h, run: run, asking: true}
-	if asks && (age.up >= 0 || !q.TrustRestarted) {
-		m.run = age.run
+	m := member{hold: h, run: before.run, asking: true}
+	if links != l.Session().Connections() {
+		links = unknown
+	}
+	if told := (age{replied, links, more[1], more[2], more[3]}); asks != "" && (told.up >= 0 || !q.TrustRestarted) {
 		_, longest := q.Leases()
-		ripe, silent := known.servers.ripe(l.Slot(), age, longest)
-		if !q.TrustRestarted {
+		run, ripe, silent := known.servers.ripe(l.Slot(), before, told, longest)
+		if m.run = run; !q.TrustRestarted {
 			m.since = ripe.Sub(g.began)
 		}
 		if silent {

@@ -11,13 +11,14 @@ import (
 
 // acquire is for an rlock.
 type acquire struct {
-	key         string // default: x
-	target      int    // default: 1
-	lease       string // default: 30 s
-	late        bool
-	fenced, age bool
-	ttl         string // of the token
-	short       bool   // without the arguments that may be missing
+	key    string // default: x
+	target int    // default: 1
+	lease  string // default: 30 s
+	late   bool
+	fenced bool
+	asks   string // for the server's age
+	ttl    string // of the token
+	short  bool   // without the arguments that may be missing
 }
 
 func (a acquire) call() call {
@@ -29,8 +30,8 @@ func (a acquire) call() call {
 		c.keys = append(c.keys, tokenKey)
 	}
 	switch {
-	case a.age:
-		c.args = append(c.args, "age")
+	case a.asks != "":
+		c.args = append(c.args, a.asks)
 	case a.ttl != "":
 		c.args = append(c.args, "")
 	}

@@ -234,15 +234,15 @@ type acquireSet struct {
 	lease string // default: 30 s
 	late  bool
 	mode  string // default: first
-	age   bool
+	asks  string // for the server's age
 }
 
 func (a acquireSet) call() call {
 	c := call{script: "setlock_acquire", keys: []string{cmp.Or(a.key, lockKey)}, args: []string{
 		cmp.Or(a.token, "a"), cmp.Or(a.lease, halfAMin), notAfter(a.late), cmp.Or(a.mode, "first"),
 	}}
-	if a.age {
-		c.args = append(c.args, "age")
+	if a.asks != "" {
+		c.args = append(c.args, a.asks)
 	}
 	return c
 }

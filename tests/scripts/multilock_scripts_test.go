@@ -88,7 +88,7 @@ func TestMultiLockScripts(t *testing.T) {
 	})
 }
 
-// With a grant a server also tells how long it has been up, and which run of it this is.
+// With a grant a server also tells how long it has been up, and which run of it this is, but not to those who know.
 func TestAGrantTellsTheServersAge(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -99,14 +99,14 @@ func TestAGrantTellsTheServersAge(t *testing.T) {
 		reply, err := srv.Try(command...)
 		require.NoError(t, err)
 		values := withNow(reply, began).([]any)
-		require.Len(t, values, 5)
+		require.Len(t, values, 6)
 		require.Equal(t, head(1, 0), values[:3])
 		return values[3:]
 	}
 	grant := func(c caller) []any { return informed("", c) }
-	first := grant(acquire{key: "a", age: true})
-	again := grant(acquire{key: "a", target: 2, age: true})
-	single := grant(acquireSet{key: "b", age: true})
+	first := grant(acquire{key: "a", asks: "age"})
+	again := grant(acquire{key: "a", target: 2, asks: "age"})
+	single := grant(acquireSet{key: "b", asks: "age"})
 	id := regexp.MustCompile(`run_id:(\w{12})`).FindStringSubmatch(srv.Str(t, "INFO", "server"))[1]
 	run, err := strconv.ParseInt(id, 16, 64)
 	require.NoError(t, err)
@@ -114,6 +114,19 @@ func TestAGrantTellsTheServersAge(t *testing.T) {
 		assert.GreaterOrEqual(t, age[0], int64(0))
 		assert.Less(t, age[0], int64(600))
 		assert.Equal(t, run, age[1])
+		assert.Equal(t, first[2], age[2])
+	}
+	mark := fmt.Sprintf("table: 0x%x", first[2])
+	for _, knows := range []caller{acquire{key: "d", asks: mark}, acquireSet{key: "e", asks: mark}} {
+		reply, err := srv.Try(eval(knows)...)
+		require.NoError(t, err)
+		assert.IsType(t, int64(0), reply)
+	}
+	srv.Restart()
+	for _, knew := range []caller{acquire{key: "f", asks: mark}, acquireSet{key: "g", asks: mark}} {
+		age := grant(knew)
+		assert.NotEqual(t, run, age[1])
+		assert.NotEqual(t, first[2], age[2])
 	}
 	for uptime, told := range map[int64]int64{
 		3600:                  3600,
@@ -126,8 +139,8 @@ func TestAGrantTellsTheServersAge(t *testing.T) {
 				return '# Server\r\nuptime_in_seconds:%d\r\nrun_id:%s00\r\n'
 			end}
 		`, uptime, id)
-		assert.Equal(t, []any{told, run}, informed(info, acquire{key: fmt.Sprint(uptime), age: true}))
+		assert.Equal(t, []any{told, run}, informed(info, acquire{key: fmt.Sprint(uptime), asks: "age"})[:2])
 	}
 	srv.Do(t, "ACL", "SETUSER", "default", "-info")
-	assert.Equal(t, []any{int64(-1), int64(0)}, grant(acquire{key: "c", age: true}))
+	assert.Equal(t, []any{int64(-1), int64(0)}, grant(acquire{key: "c", asks: "age"})[:2])
 }

@@ -178,7 +178,7 @@ func TestScripts(t *testing.T) {
 		},
 		"tells its age besides a token that expires": {
 			seed: [][]string{{"RPUSH", tokenKey, "precious"}},
-			call: acquire{fenced: true, age: true, ttl: "60000"}, fails: "WRONGTYPE", twice: true,
+			call: acquire{fenced: true, asks: "age", ttl: "60000"}, fails: "WRONGTYPE", twice: true,
 			after: map[string]redistest.Value{tokenKey: {Type: "list", Content: []string{"precious"}}},
 		},
 		"a text that is no token stays, and nothing is taken": {

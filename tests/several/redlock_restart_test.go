@@ -65,6 +65,37 @@ func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
 	}
 }
 
+// A server need not tell its age again, which takes it as long as the grant, as long as its connection stands.
+func TestAServerOfARedLockIsAskedForItsAgeOncePerConnection(t *testing.T) {
+	t.Parallel()
+	srv := kit.StartServers(t, 3)
+	var sessions []*holdfast.Session
+	for _, one := range srv {
+		sessions = append(sessions, kit.Open(t, one.Addr(), &holdfast.Options{Lease: 2 * time.Second}))
+	}
+	for _, member := range []func(*holdfast.Session, string) holdfast.Locker{kit.ReentrantMember, kit.PlainMember} {
+		l := kit.RedLock(sessions, "orders", member, kit.Careful)
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // when they have been up for a lease
+		asked := func() (info []int64) {
+			for range 20 {
+				require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+			}
+			for _, one := range srv {
+				info = append(info, one.CommandStats(t)["info"])
+				one.ResetStats(t)
+			}
+			return info
+		}
+		asked()
+		require.Equal(t, []int64{0, 0, 0}, asked())
+		srv[0].Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		again := asked()
+		require.Positive(t, again[0], "another server may be there by now")
+		require.Less(t, again[0], int64(10))
+		require.Equal(t, []int64{0, 0}, again[1:])
+	}
+}
+
 // A tally counts the lines of a log that contain a text.
 type tally struct {
 	says string
