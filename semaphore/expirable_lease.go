@@ -86,7 +86,7 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	if h == nil {
 		s, until := l.Session(), time.Duration(0)
 		sent := s.Now()
-		done, err := l.InTime(ctx, operation, call)
+		done, err := l.Object.InTime(ctx, operation, windowOf(l), call)
 		switch {
 		case done || errors.Is(err, holdfast.ErrUnknown):
 			if !done {
@@ -114,7 +114,7 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 		return e.updateLease(ctx, operation, permit, d)
 	}
 	defer leave()
-	if err := e.update(ctx, &update{Single: h, d: d, limit: l.NotAfter()}, call); err != nil {
+	if err := e.update(ctx, &update{Single: h, d: d, doubt: l.NotAfter()}, call); err != nil {
 		return l.FailIn(ctx, operation, session.Explain(ctx, err))
 	}
 	return nil
@@ -157,13 +157,18 @@ func (e *Expirable) updatedMeanwhile(permit string, d, sent, renewed, until time
 	}
 }
 
+// windowOf is for how long an update may be executed, by the server's clock. That may run more slowly than ours, or be
+// set back, so one whose outcome is not known is reckoned with for twice as long.
+func windowOf(l *core.Lock) time.Duration { return l.NotAfter() / 2 }
+
 // update sends the call that updates a hold, until it has been sent on a connection that is up.
 func (e *Expirable) update(ctx context.Context, u *update, call func(w script.Window) *script.Call) (err error) {
 	l, end := &e.lock, time.Now().Add(probing)
+	defer l.Checks().Since(l.Checks().Signs())
 	var tries session.Tries
 	for tries.Next(ctx) {
 		var reply script.Reply
-		err = l.Session().Runner().Timed(ctx, &reply, l.Key(), u.limit, func(w script.Window) *script.Call {
+		err = l.Session().Runner().Timed(ctx, &reply, l.Key(), windowOf(l), func(w script.Window) *script.Call {
 			// The server must not execute the first call on a connection that may be down: sending it, or finding out that it
 			// cannot be sent, may take longer than the new lease.
 			if !w.Stands {

@@ -16,7 +16,7 @@ import (
 type update struct {
 	*core.Single
 	d      time.Duration
-	limit  time.Duration // for which the call may be executed
+	doubt  time.Duration // how long one is reckoned with whose outcome is not known
 	serves bool          // the call may be executed; otherwise the server refuses it as late, and says its time
 	sent   time.Duration // if it serves
 	before owner.Belief  // the trust before the call, if it serves
@@ -46,7 +46,7 @@ func (u *update) ended(done bool, err error) (again bool, _ error) {
 		err = &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 		return class == script.Unknown && script.IsTemporary(err), err
 	case lost: // it may be executed until then
-		u.Updated(u.d, u.before, lease.Add(now, u.limit), u.sent, 0)
+		u.Updated(u.d, u.before, lease.Add(now, u.doubt), u.sent, 0)
 	case err != nil && u.serves:
 		u.refused()
 	case err != nil: // the last call was to be refused, as connections come and go

@@ -82,7 +82,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	set := kind.Settings{
 		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook),
-		Ages: true,
+		Ages: true, Wires: kind.Wires{Adopted: true},
 	}
 	if token := opts.Token; token != "" {
 		set.Wires = kind.Wires{Draw: func() string { return token }, Reused: true}

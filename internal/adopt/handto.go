@@ -213,15 +213,21 @@ func move(
 		return nil, nil, session.ErrClosed
 	}
 	heir, ended, err = h.Move(l, claims, sent)
-	if err == nil && l.Wires.Ownerless { // the other session may have made a permit's lease shorter
+	if err == nil && (l.Wires.Ownerless || forgotten(heir, lasts)) { // or the other session has made a permit's shorter
 		before := heir.Distrust(lease.Trust(sent, lasts))
 		heir.TrustAgain(before, before.Unsure, 0, 0)
-		if owed {
-			l.GrantedTo([]string{heir.Granted().Wire}).Doubt()
-		}
+	}
+	if err == nil && owed {
+		l.GrantedTo([]string{heir.Granted().Wire}).Doubt()
 	}
 	checks.Since(signs)
 	return heir, ended, err
+}
+
+// forgotten reports whether the lease ends before the trust in it: another server has taken over that has not heard of
+// the call that made it longer. (To a look, a lease without end lasts no longer than that.)
+func forgotten(h *core.Single, lasts time.Duration) bool {
+	return lasts > look && h.Trust() > lease.Add(h.Session().Now(), lasts)
 }
 
 // look is a lease with which a renewal extends nothing.

@@ -371,6 +371,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil { // meanwhile; another session may have it, which would not know of a longer lease
 		return h.lock.Fail("extend", err)
 	}
+	defer g.lock.Checks().Since(g.lock.Checks().Signs())
 	call := script.NewCall(g.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
 	g.lock.protocol.Renew(call, g.Wire)
@@ -385,8 +386,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return h.lock.FailIn(ctx, "extend", err)
 	}
-	n, bad := answers[0].AsInt64()
-	switch {
+	switch n, bad := answers[0].AsInt64(); {
 	case bad != nil:
 		return h.lock.FailIn(ctx, "extend", h.lock.Session().Runner().Said(ctx, h.lock.Key(), answers[0]))
 	case n == 0:

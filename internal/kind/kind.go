@@ -163,6 +163,7 @@ type Wires struct {
 	ID        func(wire string) string // is how users know it; nil: as it is
 	Ownerless bool                     // holds have no owners besides: each is known by its wire owner alone, to anybody
 	Reused    bool                     // others may have the same: so nothing is repeated, or given back later on
+	Adopted   bool                     // another session may take over what was detached
 }
 
 // Together are the scripts that take several locks of a kind and give them back, with the arguments and

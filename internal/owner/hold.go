@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -51,23 +52,23 @@ func (h *Hold[H]) Believe(now, sent, until time.Duration) (trusted bool) {
 type Belief struct{ Until, Unsure time.Duration }
 
 // Believed is until when holds were trusted at some moment.
-type Believed[H any] map[*Hold[H]]time.Duration
+type Believed []time.Duration
 
 // Believed is until when the live holds are trusted now.
-func (g *Grant[G, H]) Believed() Believed[H] {
-	all := make(Believed[H])
+func (g *Grant[G, H]) Believed() (all Believed) {
 	for h := g.live; h != nil; h = h.next {
-		all[h] = h.Trust()
+		all = append(all, h.Trust())
 	}
 	return all
 }
 
 // Forgot follows an answer of the server, by which the lease ends before end: another one may have taken over that has
 // not heard of the call that made it longer. Holds that were believed for longer before the server was asked, and still
-// are, are trusted at most until then. It reports whether there are any.
-func (g *Grant[G, H]) Forgot(believed Believed[H], end, until time.Duration) (some bool) {
+// are, are trusted at most until then, and so is one that has followed such a hold by [Claim.Pass]. It reports whether
+// there are any.
+func (g *Grant[G, H]) Forgot(believed Believed, end, until time.Duration) (some bool) {
 	for h := g.live; h != nil; h = h.next {
-		if before := believed[h]; before > end && before == h.Trust() {
+		if now := h.Trust(); now > end && slices.Contains(believed, now) {
 			some = true
 			g.limitAcked(until)
 			h.Limit(until)

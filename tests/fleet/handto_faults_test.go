@@ -428,3 +428,28 @@ func TestAHandOverThatFailsLeavesNoLongerLease(t *testing.T) {
 	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
 	kit.Await(t, "the lock to be free", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 0 })
 }
+
+// The other session's server may have taken over, and not have heard of the call that made the lease longer: then the
+// hold is trusted for no longer than it lasts there.
+func TestAHandOverToAServerThatForgotALongerLease(t *testing.T) {
+	t.Parallel()
+	former := redistest.Start(t)
+	next := redistest.StartReplica(t, former)
+	opts := &holdfast.Options{Lease: time.Minute}
+	a, holds := kit.Open(t, former.Addr(), opts), make(map[string]*holdfast.Hold)
+	for _, k := range handed() {
+		for name, fixed := range map[string]time.Duration{k.Name + " watched": 0, k.Name + " fixed": time.Minute} {
+			holds[name] = kit.Lock(t, t.Context(), k.Make(a, name, fixed))
+		}
+	}
+	former.AwaitReplica(t)
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	b := kit.Open(t, next.Addr(), opts)
+	for name, hold := range holds {
+		require.NoError(t, hold.Extend(t.Context(), time.Hour), name)
+		given := handTo(t, t.Context(), hold, b)
+		require.NoError(t, given.Err(), name)
+		require.Less(t, time.Until(given.Deadline()), time.Minute, name)
+		require.NoError(t, given.Release(), name)
+	}
+}

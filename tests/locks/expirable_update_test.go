@@ -304,6 +304,54 @@ func TestAShorterLeaseOfAnotherValueMayComeLate(t *testing.T) {
 	require.Less(t, time.Until(h.Deadline()), left)
 }
 
+// Nor is an update executed later than the session reckons with it because the server's clock was set back meanwhile:
+// there is time to spare for that.
+func TestAnUpdateIsNotExecutedLateByAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]bool{"of a hold": true, "of a permit that comes by a hand-over": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.StartWithClock(t)
+			kit.LoadScripts(t, srv)
+			p := proxy.Start(t, srv.Addr())
+			from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, p.Addr(), nil)
+			e := kit.NewExports(t, from, 1, 9*time.Second)
+			other := semaphore.NewExpirable(to, "exports", &semaphore.ExpirableOptions{FixedLease: 9 * time.Second})
+			require.NoError(t, other.SetPermits(t.Context(), 1)) // so that its session knows the server's clock
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			if held {
+				h, err = h.HandTo(t.Context(), to)
+				require.NoError(t, err)
+			}
+			update := p.On(kit.ScriptNamed("semaphore_update_expirable"), proxy.Stall, proxy.First)
+			ctx, cancel := context.WithCancel(t.Context())
+			updated := make(chan error, 1)
+			go func() { updated <- other.UpdateLease(ctx, h.ID(), 8*time.Second) }()
+			update.Wait(t, 1)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, kit.LongestWait, updated, "the end of the call"), holdfast.ErrUnknown)
+			over := time.Now().Add(3 * time.Second) // a third of the lease
+			kit.Await(t, "another connection", func() bool { return kit.ErrorOf(other.AvailablePermits(t.Context())) == nil })
+			if !srv.SetClock(-time.Second) {
+				t.Skip("the server's clock cannot be set here")
+			}
+			kit.SleepUntil(over)
+			if !held {
+				h, err = h.HandTo(t.Context(), to)
+				require.NoError(t, err)
+			}
+			require.NoError(t, h.Extend(t.Context(), time.Minute))
+			update.Release()
+			update.WaitAnswered(t, 1)
+			left, err := other.RemainingLease(t.Context(), h.ID())
+			require.NoError(t, err)
+			require.Less(t, time.Until(h.Deadline()), left)
+			require.NoError(t, h.Release())
+		})
+	}
+}
+
 // So is who makes the lease of a permit shorter that is not renewed any more, because of MaxHold.
 func TestTheEndOfALeaseThatWasMadeShorterIsToldAfterTheLongestTime(t *testing.T) {
 	t.Parallel()

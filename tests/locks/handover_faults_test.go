@@ -143,6 +143,46 @@ func TestWhatIsHandedOverIsLostLikeOthers(t *testing.T) {
 	}
 }
 
+// A server that has taken over is asked how long a lease lasts while the lock passes on: whoever has it then is trusted
+// for no longer.
+func TestAHandOverWhileTheNextServerIsAsked(t *testing.T) {
+	t.Parallel()
+	const lease = 9 * time.Second
+	former := redistest.Start(t)
+	next := redistest.StartReplica(t, former)
+	kit.LoadScripts(t, next)
+	p := proxy.Start(t, former.Addr())
+	r := &relay{T: t, srv: former, o: &lookout{}}
+	opts := &holdfast.Options{Lease: lease, Observer: r.o.observer(), Anonymous: true}
+	var err error
+	r.s, err = holdfast.NewSession(kit.NewClient(t, p.Addr()), opts) // which does not see that a connection is made
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.s.Close() })
+	r.l = rlock.New(r.s, "orders", nil)
+	h := r.lock()
+	former.AwaitReplica(t)
+	next.Do(t, "REPLICAOF", "NO", "ONE")
+	first, got := h.Deadline(), r.settled(t.Context())
+	kit.Await(t, "a renewal", func() bool { return h.Deadline().After(first) })
+
+	renews := kit.ScriptNamed("lock_renew")
+	renewal := func(command []string) bool { return renews(command) && slices.Contains(command, "9000") }
+	looks := func(command []string) bool { return renews(command) && !renewal(command) }
+	p.On(renewal, proxy.Answer(kit.LoadingReply), proxy.EveryTime) // none tells
+	p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, proxy.EveryTime)
+	look := p.On(looks, proxy.HoldReply, proxy.First)
+	p.SetServer(next.Addr())
+	p.CutAll()
+	look.Wait(t, 1)
+	end := time.Now().Add(next.TTLs(t)["orders"])
+	require.Greater(t, h.Deadline(), end)
+	require.NoError(t, h.Release())
+	look.Release()
+	heir := kit.Granted(t, kit.LongestWait, got, "the next call")
+	require.Equal(t, h.ID(), heir.ID())
+	kit.AwaitFor(t, time.Until(end)/2, "the shorter lease", func() bool { return heir.Deadline().Before(end) })
+}
+
 // While the server stands still a lock may pass on, and is lost like others if that lasts.
 func TestAHandOverWhileTheServerStandsStill(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,25 @@ func TestALockIsHandedOver(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
+// Whoever has let go of a lock makes its lease no shorter: another one may have adopted it for longer.
+func TestAnExtensionThatCrossesADetachCutsNobodyOff(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	a, b := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	first := kit.Lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 20 * time.Second}))
+	answer, extended := p.On(kit.ScriptNamed("setlock_renew"), proxy.HoldReply, proxy.First), make(chan error, 1)
+	go func() { extended <- first.Extend(t.Context(), time.Hour) }()
+	answer.Wait(t, 1)
+	require.NoError(t, first.Detach())
+	taken, err := setlock.New(b, "x", &setlock.Options{FixedLease: 10 * time.Minute}).Adopt(t.Context(), first.ID())
+	require.NoError(t, err)
+	answer.Release()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, extended, "the extension"), holdfast.ErrNotHeld)
+	require.NoError(t, a.Close()) // and with it whatever it does in the background
+	require.Greater(t, time.Now().Add(srv.TTLs(t)["x"]), taken.Deadline())
+	require.NoError(t, taken.Release())
+}
+
 // An adoption that fails leaves the lock with its holder.
 func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,11 @@
 package locks
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -285,6 +288,77 @@ func TestHoldersLearnOfAFailoverThatForgetsALongerLease(t *testing.T) {
 		}
 		require.NoError(t, hold.Err(), name)
 		require.NoError(t, hold.Release(), name)
+	}
+}
+
+// A lateClient has the answer to one call of a script, and passes it on later.
+type lateClient struct {
+	rueidis.Client
+	script      proxy.Match
+	there, goOn chan struct{} // closed when the answer is there; when it may be passed on
+	called      atomic.Bool
+}
+
+func (c *lateClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	late := c.script(command.Commands()) && c.called.CompareAndSwap(false, true)
+	result := c.Client.Do(ctx, command)
+	if late {
+		close(c.there)
+		<-c.goOn
+	}
+	return result
+}
+
+// The call may be answered before another server takes over, and go on when that has been asked for all that is held.
+func TestHoldersLearnOfAFailoverBesideACallForALongerLease(t *testing.T) {
+	t.Parallel()
+	for script, extend := range map[string]func(ctx context.Context, e *semaphore.Expirable, h *holdfast.Hold) error{
+		"semaphore_renew_expirable": func(ctx context.Context, _ *semaphore.Expirable, h *holdfast.Hold) error {
+			return h.Extend(ctx, time.Hour)
+		},
+		"semaphore_update_expirable": func(ctx context.Context, e *semaphore.Expirable, h *holdfast.Hold) error {
+			return e.UpdateLease(ctx, h.ID(), time.Hour)
+		},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			former := redistest.Start(t)
+			next := redistest.StartReplica(t, former)
+			kit.LoadScripts(t, former)
+			kit.LoadScripts(t, next)
+			p := proxy.Start(t, former.Addr())
+			client := &lateClient{
+				Client: kit.NewClient(t, p.Addr()), script: kit.ScriptNamed(script),
+				there: make(chan struct{}), goOn: make(chan struct{}),
+			}
+			s, err := holdfast.NewSession(client, &holdfast.Options{Lease: time.Minute, Anonymous: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = s.Close() })
+			e := kit.NewExports(t, s, 1, time.Minute)
+			hold, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			former.AwaitReplica(t)
+			next.Do(t, "REPLICAOF", "NO", "ONE")
+			before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
+			got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock) // so that it listens
+			kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
+
+			extended := make(chan error, 1)
+			go func() { extended <- extend(t.Context(), e, hold) }()
+			kit.Within(t, kit.LongestWait, client.there, "the answer")
+			checks := p.On(kit.ScriptNamed("semaphore_renew_expirable"), proxy.Pass, proxy.EveryTime)
+			looks := p.On(kit.ScriptNamed("rlock_stand"), proxy.Pass, proxy.EveryTime)
+			p.SetServer(next.Addr())
+			p.CutAll()
+			checks.WaitAnswered(t, 1)
+			looks.WaitAnswered(t, 1) // it has subscribed anew
+			close(client.goOn)
+			require.NoError(t, kit.Within(t, kit.LongestWait, extended, "the longer lease"))
+			kit.AwaitFor(t, soonAfter, "the shorter lease", func() bool { return time.Until(hold.Deadline()) < time.Minute })
+			require.NoError(t, hold.Release())
+			require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the lock").Release())
+			require.NoError(t, before.Release())
+		})
 	}
 }
 
