@@ -42,10 +42,10 @@ func (m *Mutex) Name() string { return m.core().Name }
 // After an error nothing is held, and what a lost reply may have left is given back in the background. The error
 // matches ctx.Err() and its cause if ctx ended first, [ErrClosed] if the session did, [ErrAlreadyHeld] if the lock does
 // not re-enter and this owner has it, and [ErrDeadlock] if owners wait for each other and [Options.BreakDeadlocks] is
-// set. It matches [ErrLost] if the call should have re-entered a hold of its owner and that hold is lost,
-// [ErrNotAcknowledged] if too few replicas have the lock in time ([Options.Acks]), and [ErrWrongKind] if the name
-// belongs to another kind. Anything else is a mistake in the name or the options, or the server's refusal, in its own
-// words.
+// set. It matches [ErrLost] if the call should have re-entered a hold of its owner and that hold is lost, or if the
+// lock is lost while replicas are waited for ([Options.Acks]), [ErrNotAcknowledged] if too few replicas have it in
+// time, and [ErrWrongKind] if the name belongs to another kind. Anything else is a mistake in the name or the options,
+// or the server's refusal, in its own words.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	h, err := m.core().Lock(ctx, "lock", session.Forever)
 	return (*Hold)(h), err

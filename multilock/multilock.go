@@ -52,8 +52,8 @@ var _ holdfast.Locker = (*MultiLock)(nil)
 //
 // Up to 500 locks of package rlock without tokens, of one session and in a cluster of one slot, are taken by one
 // command and given back by another, so nobody sees only some of them taken. They are taken one by one if the owner
-// already holds some, if they have not all been free at the same time for more than a second, or while their slot is
-// being moved.
+// already holds some, if they have not all been free at the same time for more than a second and at eight looks, or
+// while their slot is being moved.
 //
 // It corresponds to Redisson's getMultiLock().
 func New(locks ...holdfast.Locker) *MultiLock {
@@ -263,7 +263,8 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 		default: // all that are held come before it, for everybody
 			got[i], err = lockUntil(t.ctx, l, soon)
 		}
-		if errors.Is(err, holdfast.ErrDeadlock) { // not any more, when it has let go of what it has
+		// Neither is true any more when it has let go of what it has, and waits for this one alone.
+		if errors.Is(err, holdfast.ErrDeadlock) || t.outOfPatience(err, soon, end) {
 			err = holdfast.ErrBusy
 		}
 		if err != nil {
@@ -271,6 +272,12 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 		}
 	}
 	return first, t.join(got)
+}
+
+// outOfPatience reports whether a member failed because its replicas were waited for only until soon, which is not when
+// the call ends.
+func (*taking) outOfPatience(err error, soon, end time.Time) bool {
+	return errors.Is(err, holdfast.ErrNotAcknowledged) && !soon.Equal(end) && !time.Now().Before(soon)
 }
 
 // holdsNamesake reports whether another member with the name of member i is held.

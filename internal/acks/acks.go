@@ -54,6 +54,8 @@ type Hold interface {
 	Granted() Grant
 	Trust() time.Duration
 	Err() error
+	// MayLast records that a call may have given it a lease of d, or may yet, though it may be lost by now.
+	MayLast(d time.Duration)
 }
 
 // An Executed call has granted leases, or made one longer.
@@ -72,8 +74,8 @@ func (e Executed) ends(until time.Duration) int64 {
 
 // Await returns nil when as many replicas as the session wants have the grants of the holds, which are all of one slot;
 // by is the call that granted them. It waits at most until limit, for no longer than two rounds take, and for no
-// longer than the holds are trusted. A hold that is renewed, and was granted for a part of its lease, has all of it
-// afterwards, and so have the replicas.
+// longer than all of the holds are trusted, which may be renewed meanwhile. A hold that is renewed, and was granted for
+// a part of its lease, has all of it afterwards, and so have the replicas.
 func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration, holds []H, by Executed) error {
 	var grants []Grant
 	for _, h := range holds {
@@ -90,7 +92,13 @@ func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration,
 		grants = append(grants, g)
 	}
 	if len(grants) > 0 {
-		if err := await(ctx, s, limit, grants); err != nil {
+		err := await(ctx, s, limit, grants)
+		for _, g := range grants {
+			if g.lease != "" { // for which a round has renewed it, or may yet
+				g.Of.MayLast(s.Lease())
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -138,23 +146,39 @@ func await(ctx context.Context, s *session.Session, limit time.Duration, grants 
 	w := &waiter{grants: grants, done: make(chan error, 1)}
 	defer w.over.Store(true)
 	rs.join(w)
-	timer := time.NewTimer(min(min(limit, grants[0].Trust)-s.Now(), 2*rs.acks.Timeout+grace))
+	limit = min(limit, lease.Add(s.Now(), 2*rs.acks.Timeout+grace))
+	timer := time.NewTimer(min(limit, trusted(grants)) - s.Now())
 	defer timer.Stop()
-	select {
-	case err := <-w.done:
-		for _, g := range grants {
-			if err == nil {
-				g.acknowledged(g.Trust)
+	for {
+		select {
+		case err := <-w.done:
+			for _, g := range grants {
+				if err == nil {
+					g.acknowledged(g.Trust)
+				}
 			}
+			return err
+		case <-ctx.Done():
+			return session.Stopped(ctx)
+		case <-s.Context().Done():
+			return session.ErrClosed
+		case <-timer.C:
+			if left := min(limit, trusted(grants)) - s.Now(); left > 0 { // renewed meanwhile
+				timer.Reset(left)
+				continue
+			}
+			return rs.acks.Short(new(replicas).wanted(rs.acks.Replicas), 0, rs.troubleOf(w))
 		}
-		return err
-	case <-ctx.Done():
-		return session.Stopped(ctx)
-	case <-s.Context().Done():
-		return session.ErrClosed
-	case <-timer.C:
-		return rs.acks.Short(new(replicas).wanted(rs.acks.Replicas), 0, rs.troubleOf(w))
 	}
+}
+
+// trusted is until when all of the grants are.
+func trusted(grants []Grant) (until time.Duration) {
+	until = grants[0].Of.Trust()
+	for _, g := range grants[1:] {
+		until = min(until, g.Of.Trust())
+	}
+	return until
 }
 
 // grace is how much longer than WAIT itself its reply may take.

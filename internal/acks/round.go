@@ -88,6 +88,9 @@ func (rs *rounds) round(at *server, all []*waiter) (trouble error) {
 	var wrong error
 	for _, w := range all {
 		why := cmp.Or(r.missing[w], err)
+		if _, said := errors.AsType[script.NameError](why); said && err != nil {
+			why = err // the server says the same of all that is written
+		}
 		if why == nil && got >= asked && got < wanted {
 			why = errMore
 		}
@@ -125,6 +128,8 @@ func (rs *rounds) another(w *waiter, why error) bool {
 		w.asks = next
 	case !w.alone && script.BecauseOfKeys(why): // perhaps not of its own
 		w.alone = true
+	case why == errGone && asked != "" && len(w.grants) > 1: //nolint:errorlint // nobody wraps it
+		w.trouble = why // some of them may still be where the slot comes from
 	case why == errGone && !w.missed: //nolint:errorlint // nobody wraps it
 		w.missed = true // by the old master perhaps
 	case passes(why): // then its slot may be elsewhere
@@ -303,7 +308,9 @@ func (l *look) read(result rueidis.RedisResult, missing map[*waiter]error) {
 		switch n, bad := answers[1+i].AsInt64(); {
 		case bad != nil:
 			text, _ := answers[1+i].ToString()
-			missing[g.waiter] = &final{script.Words(text)}
+			if missing[g.waiter] = script.NameError(text); !script.Passes(missing[g.waiter]) {
+				missing[g.waiter] = &final{script.Words(text)}
+			}
 		case n == 0 || g.ends > 0 && now+n < g.ends:
 			missing[g.waiter] = errGone
 		}

@@ -127,12 +127,7 @@ func (a *acquisition) acknowledged(ctx context.Context, over time.Duration) (err
 	}
 	a.begins() // there is no answer to a call if another one has handed the hold over
 	all := a.all(a.hold)
-	err = acks.Await(ctx, s, over, all, acks.Executed{At: a.answer.Now, Sent: a.answer.Sent})
-	for _, h := range all { // it may have renewed them
-		h.grant.lasts(a.lock.Length())
-		h.grant.sweep()
-	}
-	if err != nil {
+	if err = acks.Await(ctx, s, over, all, acks.Executed{At: a.answer.Now, Sent: a.answer.Sent}); err != nil {
 		a.hold = nil
 		for _, h := range all {
 			h.forgo()

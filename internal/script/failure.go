@@ -85,7 +85,7 @@ func sortFailure(ctx context.Context, err error) *Failure {
 		if text := refusal.Error(); Words(text) != text {
 			err = mismatch{refusal}
 		}
-		return &Failure{Class: Refused, Temporary: passing(refusal), Err: err}
+		return &Failure{Class: Refused, Temporary: passing(refusal.Error()), Err: err}
 	}
 	if rueidis.IsRedisNil(err) {
 		return &Failure{Class: Broken, Err: err}
@@ -200,15 +200,17 @@ func BecauseOfKeys(err error) bool {
 	return code == "TRYAGAIN" || code == "NOPERM" && strings.Contains(why, "key")
 }
 
-// Passes reports whether an answer of the server's is a refusal of one that will soon be well.
+// Passes reports whether an answer of the server's, of one name perhaps, is a refusal of one that will soon be well.
 func Passes(err error) bool {
+	if said, ok := errors.AsType[NameError](err); ok {
+		return passing(string(said))
+	}
 	answer, ok := rueidis.IsRedisErr(err)
-	return ok && passing(answer)
+	return ok && passing(answer.Error())
 }
 
-// passing reports whether the server's refusal is one of a server that will soon be well.
-func passing(answer *rueidis.RedisError) bool {
-	text := answer.Error() // without "ERR "
+// passing reports whether the text, without "ERR ", is the refusal of a server that will soon be well.
+func passing(text string) bool {
 	switch codeOf(text) {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "NOREPLICAS":
 		return true

@@ -55,6 +55,7 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 		f := sortFailure(t.Context(), answer(t, text))
 		assert.Equal(t, Refused, f.Class, text)
 		assert.Equal(t, passes, f.Temporary, text)
+		assert.Equal(t, passes, Passes(NameError(strings.TrimPrefix(text, "ERR "))), text)
 		assert.EqualError(t, f, strings.TrimPrefix(text, "ERR ")) // as the client reports it
 		_, ok := errors.AsType[*rueidis.RedisError](f)
 		assert.True(t, ok, "the server's error is inside")

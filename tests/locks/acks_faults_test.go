@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -26,6 +27,27 @@ import (
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
+
+// A taken is one lock or several that a call takes, and the attempts of that call.
+type taken struct {
+	lock    func(s *holdfast.Session, opts *rlock.Options) holdfast.Locker
+	attempt proxy.Match
+}
+
+func oneAndTwo() map[string]taken {
+	return map[string]taken{
+		"one lock": {
+			func(s *holdfast.Session, opts *rlock.Options) holdfast.Locker { return rlock.New(s, "one", opts) },
+			kit.ScriptOf(kit.KindOf("rlock"), "acquire"),
+		},
+		"two locks": {
+			func(s *holdfast.Session, opts *rlock.Options) holdfast.Locker {
+				return multilock.New(rlock.New(s, "one", opts), rlock.New(s, "two", opts))
+			},
+			kit.ScriptNamed("rlock_acquire_all"),
+		},
+	}
+}
 
 // While a slot moves, locks of other slots are acknowledged as ever, and those of the slot by whichever node has them.
 func TestASlotThatMovesKeepsNobodyFromBeingAcknowledged(t *testing.T) {
@@ -65,6 +87,52 @@ func TestASlotThatMovesKeepsNobodyFromBeingAcknowledged(t *testing.T) {
 	require.NoError(t, before.Release())
 	move.Finish(t)
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+}
+
+// Locks that one call has taken may be on two nodes while their slot moves. They are acknowledged when they are on one.
+func TestLocksThatMoveOneByOneAreAcknowledged(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2)
+	replicas := make(map[*redistest.Server]*redistest.Server)
+	for _, n := range c.Nodes {
+		replicas[n] = c.AddReplica(t, n)
+	}
+	s := kit.OpenCluster(t, c, acksOptions(1, acksPatience))
+	one, two := "{orders}one", "{orders}two"
+	from := c.NodeOf(t, one)
+	to := c.Nodes[slices.IndexFunc(c.Nodes, func(n *redistest.Server) bool { return n != from })]
+	replicas[from].Pause()
+	got := kit.GoLock(t.Context(), multilock.New(rlock.New(s, one, nil), rlock.New(s, two, nil)).Lock)
+	awaitBlocked(t, from)
+	move := c.OpenSlot(t, one, to)
+	move.Take(t, one)
+	to.ResetStats(t)
+	for line := range strings.Lines(from.Str(t, "CLIENT", "LIST")) {
+		if id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " "); strings.Contains(line, " cmd=wait ") {
+			from.Do(t, "CLIENT", "UNBLOCK", id, "ERROR")
+		}
+	}
+	replicas[from].Resume()
+	kit.Await(t, "both nodes to be asked, more than once", func() bool { return to.CommandStats(t)["asking"] > 8 })
+	require.Empty(t, got)
+	move.Finish(t)
+	require.NoError(t, kit.Granted(t, acksPatience, got, "both").Release())
+}
+
+// A multilock that takes its members one by one waits for the replicas of each as long as a single lock does.
+func TestAMultilockWaitsForReplicasOfEachMember(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	p := proxy.Start(t, master.Addr())
+	m := kit.KindOf("multilock").Make(kit.Open(t, p.Addr(), acksOptions(1, acksPatience)), "orders", 0)
+	slow := p.On(proxy.Command("WAIT"), proxy.HoldReply, proxy.Second)
+	got := kit.GoLock(t.Context(), m.Lock)
+	slow.Wait(t, 1)
+	kit.SleepUntil(time.Now().Add(2 * time.Second)) // longer than it waits for one while it holds the other
+	slow.Release()
+	require.NoError(t, kit.Granted(t, acksPatience, got, "both").Release())
+	awaitNothing(t, master)
 }
 
 // The time of a TryLockFor is for replicas, too.
@@ -108,6 +176,66 @@ func TestAHoldThatIsLostWhileReplicasAreWaitedForIsNone(t *testing.T) {
 	r := kit.Within(t, acksPatience, got, "the end of the call")
 	require.ErrorIs(t, r.Err, holdfast.ErrLost)
 	require.Nil(t, r.Hold)
+}
+
+// It is given back at once, though a round has made its lease longer shortly before.
+func TestWhatIsLostWhileReplicasAreWaitedForIsGivenBack(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	for name, tt := range oneAndTwo() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			kit.LoadScripts(t, master)
+			redistest.StartReplica(t, master)
+			p := proxy.Start(t, master.Addr())
+			opts := acksOptions(1, lease/3)
+			opts.Lease = lease
+			l := tt.lock(kit.Open(t, p.Addr(), opts), nil)
+			byName, renewals := proxy.Command("EVALSHA"), kit.ScriptNamed("lock_renew") // a round sends it in full
+			p.On(func(command []string) bool { return byName(command) && renewals(command) },
+				proxy.Answer("-ERR not now"), proxy.EveryTime)
+			p.On(proxy.Command("WAIT"), proxy.DropReplySilently, proxy.EveryTime) // so there are two rounds
+			granted := p.On(tt.attempt, proxy.HoldReply, proxy.Second)            // the first asks for the server's clock
+			got := kit.GoLock(t.Context(), l.Lock)
+			granted.Wait(t, 1)
+			kit.SleepUntil(time.Now().Add(lease / 10)) // part of the lease is over, so a round renews it
+			granted.Release()
+			require.ErrorIs(t, kit.Within(t, 2*lease, got, "the outcome").Err, holdfast.ErrNotAcknowledged)
+			kit.AwaitFor(t, lease/3, "all to be given back", func() bool { return master.Int(t, "EXISTS", "one", "two") == 0 })
+		})
+	}
+}
+
+// Replicas are waited for as long as all that was taken is trusted, and no longer.
+func TestReplicasAreWaitedForAsLongAsAllLocksAreTrusted(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master).Pause()
+	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	m := multilock.New(rlock.New(s, "one", nil), rlock.New(s, "two", &rlock.Options{FixedLease: 2 * time.Second}))
+	took := kit.Stopwatch()
+	_, err := m.Lock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+	require.Less(t, took(), acksPatience/2)
+	awaitNothing(t, master)
+}
+
+// What a release has granted for 9.5 s is trusted for longer as soon as it has been renewed.
+func TestReplicasAreWaitedForWhileAGrantOfAReleaseIsRenewed(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, master.Addr(), nil), "orders", nil))
+	theirs := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	next := kit.GoLock(t.Context(), rlock.New(theirs, "orders", nil).Lock)
+	awaitInLine(t, master)
+	stood := time.Now()
+	replica.Pause()
+	require.NoError(t, hold.Release())
+	kit.SleepUntil(stood.Add(10 * time.Second))
+	replica.Resume()
+	require.NoError(t, kit.Granted(t, acksPatience, next, "the lock, which the replica has").Release())
 }
 
 // A lease that a later call makes longer counts when replicas have that.
@@ -177,18 +305,7 @@ func TestAServerThatHasNotTheLongerLeaseAcknowledgesNothing(t *testing.T) {
 // answered.
 func TestAServerThatHasAnEarlierAttemptAloneAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		lock    func(one, two *rlock.Mutex) holdfast.Locker
-		attempt proxy.Match
-	}{
-		"one lock": {
-			func(one, _ *rlock.Mutex) holdfast.Locker { return one }, kit.ScriptOf(kit.KindOf("rlock"), "acquire"),
-		},
-		"two locks": {
-			func(one, two *rlock.Mutex) holdfast.Locker { return multilock.New(one, two) },
-			kit.ScriptNamed("rlock_acquire_all"),
-		},
-	} {
+	for name, tt := range oneAndTwo() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			master := redistest.Start(t)
@@ -196,8 +313,7 @@ func TestAServerThatHasAnEarlierAttemptAloneAcknowledgesNothing(t *testing.T) {
 			other := redistest.StartReplica(t, master)
 			p := proxy.Start(t, master.Addr())
 			s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
-			fixed := &rlock.Options{FixedLease: time.Minute}
-			l := tt.lock(rlock.New(s, "one", fixed), rlock.New(s, "two", fixed))
+			l := tt.lock(s, &rlock.Options{FixedLease: time.Minute})
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // so that the server's clock is known
 			lost := p.On(tt.attempt, proxy.DropReply, proxy.First)
 			p.RefuseNew(true)
@@ -289,6 +405,46 @@ func TestAMasterThatIsDemotedBeforeItWaitsCostsAnotherRound(t *testing.T) {
 	waits.Release()
 	hold := kit.Granted(t, acksPatience, got, "the lock, which the next master has")
 	require.NoError(t, hold.Release())
+}
+
+// A round renews what a release has granted. A server that refuses that because it was demoted, or has too few
+// replicas, has not the last word either.
+func TestAServerThatDoesNotRenewAGrantOfAReleaseCostsAnotherRound(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]func(
+		t *testing.T, p *proxy.Proxy, looks *proxy.Rule, master, next, other *redistest.Server,
+	){
+		"demoted": func(t *testing.T, p *proxy.Proxy, looks *proxy.Rule, master, next, other *redistest.Server) {
+			demote := takeover(t, p, next)
+			demote(master)
+			demote(other)
+			looks.Release()
+		},
+		"too few replicas": func(t *testing.T, _ *proxy.Proxy, looks *proxy.Rule, master, _, _ *redistest.Server) {
+			master.Do(t, "CONFIG", "SET", "min-replicas-to-write", "3")
+			looks.Release()
+			looks.WaitMatched(t, 2)
+			master.Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			kit.LoadScripts(t, master)
+			next, other := redistest.StartReplica(t, master), redistest.StartReplica(t, master)
+			next.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+			p := proxy.Start(t, master.Addr())
+			hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, master.Addr(), nil), "orders", nil))
+			theirs := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+			got := kit.GoLock(t.Context(), rlock.New(theirs, "orders", nil).Lock)
+			awaitInLine(t, master)
+			looks := p.On(proxy.Command("EVAL"), proxy.Stall, proxy.First)
+			require.NoError(t, hold.Release())
+			<-looks.Fired()
+			refused(t, p, looks, master, next, other)
+			require.NoError(t, kit.Granted(t, acksPatience, got, "the lock").Release())
+		})
+	}
 }
 
 // What is not acknowledged was never held, to observers either.

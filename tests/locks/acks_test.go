@@ -73,6 +73,12 @@ func awaitBlocked(t *testing.T, srv *redistest.Server) {
 	kit.Await(t, "WAIT", func() bool { return strings.Contains(srv.Str(t, "INFO", "clients"), "blocked_clients:1") })
 }
 
+// awaitInLine waits until a session waits in the line of an rlock.
+func awaitInLine(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	kit.Await(t, "a waiter in line", func() bool { return len(srv.Strs(t, "KEYS", "holdfast_line:*")) > 0 })
+}
+
 // A session has connections to wait for replicas and to hear messages, however few the client was to have.
 func TestASessionHasAllTheConnectionsThatItNeeds(t *testing.T) {
 	t.Parallel()
@@ -285,7 +291,7 @@ func TestAGrantOfAReleaseIsAcknowledged(t *testing.T) {
 	theirs := rlock.New(kit.Open(t, master.Addr(), acksOptions(1, 50*time.Millisecond)), "orders", nil)
 	hold := kit.Lock(t, t.Context(), mine)
 	next := kit.GoLock(t.Context(), theirs.Lock)
-	kit.Await(t, "a waiter in line", func() bool { return len(master.Strs(t, "KEYS", "holdfast_line:*")) > 0 })
+	awaitInLine(t, master)
 	replica.Pause()
 	require.NoError(t, hold.Release())
 	r := kit.Within(t, 10*time.Second, next, "the outcome")
