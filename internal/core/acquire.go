@@ -282,7 +282,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
 			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
-			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting, Again: again,
+			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting && (stands || !a.hears), Again: again,
 			Age: a.age,
 		})
 	})

@@ -19,8 +19,7 @@ import (
 
 // expects reports whether a call apart from the others hears when it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
-	l := a.lock
-	s := l.standing()
+	l, s := a.lock, a.lock.standing()
 	if a.Place == nil || l.apart() == nil || s == nil || !l.Session().Subscribed(s.Channel()) {
 		return false
 	}
@@ -42,18 +41,18 @@ func (a *acquisition) wouldStand() bool {
 	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing().Channel())
 }
 
-// waits records that an attempt found the lock taken, and whether it stands in the line. If it may not, though it has
-// subscribed by then, it is like those who do not know the line.
+// waits records that an attempt found the lock taken, and whether it stands in the line. If it may not, though it has a
+// place where it would hear, it is like those who do not know the line. That may be so, so the second look comes soon.
 //
 //nolint:revive // no control: it is so
 func (a *acquisition) waits(stands bool) {
-	if !stands {
-		a.hears = a.Attempts > 0
-		return
-	}
 	stood, place := a.Stands, a.answer.place()
+	if stands {
+		a.Waits(a.answer.Sent, a.signs)
+	} else {
+		stood, place = a.Place != nil, first
+	}
 	a.hears = place == firstBehindOthers || place == first && stood
-	a.Waits(a.answer.Sent, a.signs)
 	if place == first && !stood && (a.answer.retry < 0 || a.answer.retry > settled) {
 		a.answer.retry = settled
 	}

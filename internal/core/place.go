@@ -13,6 +13,7 @@ func (a *acquisition) placed(stands bool) {
 	switch {
 	case a.lock.lined:
 		a.waits(stands && a.answer.place() >= 0)
+		a.Stands = a.Stands || stands // without a line, readers may wait behind it all the same
 	case stands:
 		a.answer.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.answer.moved.stood}
 		a.hears = a.answer.others()

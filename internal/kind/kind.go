@@ -118,7 +118,7 @@ type Want struct {
 	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
 	Tokened  bool     // the grant has a fencing token already
 	Stand    bool     // be known as a waiter, if the lock is taken
-	Waits    bool     // the call waits if need be, so it does not pass over those who do
+	Waits    bool     // the call waits if need be, so it does not pass over those who do, unless it cannot be one of them
 	Hears    bool     // a waiter that hears when a release hands it the lock
 	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed

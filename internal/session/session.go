@@ -133,6 +133,7 @@ func New(c Config) *Session {
 		Busy: s.busy, Breaks: c.Breaks,
 	}, c.Process)
 	s.lines, s.joint = wait.NewLines(s.Hear, s.alarm), wait.NewLines(s.Hear, s.alarm)
+	s.lines.Subscribed = s.Subscribed
 	if c.LongHold > 0 {
 		s.Start(s.lookForLong)
 	}

@@ -81,7 +81,7 @@ func (ls *Lines) Released(name Name, listeners int) {
 	if over {
 		l.alone = others <= 0
 	}
-	if l.posted() && l.up { // the release has handed the name on, or told those whose turn it is
+	if ls.isTold(l) { // the release has handed the name on, or told those whose turn it is
 		l.since = 0
 		if l.polls.first != nil {
 			l.polls.first.Wake()

@@ -17,6 +17,10 @@ type Lines struct {
 	listen func(channel string, hear func(message string)) (stop func())
 	alarm  *Alarm
 
+	// Subscribed reports whether the messages of a channel are heard now; nil: they are if they ever were. It is set
+	// before the first call.
+	Subscribed func(channel string) bool
+
 	count  atomic.Int32  // of lines, so that Empty need not lock while there are none
 	round  atomic.Uint32 // see notice
 	mu     sync.Mutex    // guards the rest, and all that is in lines

@@ -265,3 +265,9 @@ func giveUp(e *estate) (wire string) {
 
 // posted reports whether the head stands in a line on the server. The mutex of the lines is held.
 func (l *line) posted() bool { return l.listens.first != nil && l.listens.first.stands != nil }
+
+// isTold reports whether the head hears what a release tells those who stand in a line on the server. The mutex of the
+// lines is held.
+func (ls *Lines) isTold(l *line) bool {
+	return l.posted() && l.up && (ls.Subscribed == nil || ls.Subscribed(l.listens.first.stands.Channel()))
+}

@@ -165,7 +165,7 @@ func (l *looker) Attempt(ctx, _ context.Context) (done bool, retry time.Duration
 		if !ws.tell(w, err) {
 			return true, 0, nil
 		}
-	case l.stop != nil:
+	case event > 0: // the first one is that the subscription stands
 		ws.note(w, event)
 	default:
 		ws.note(w, -1)
@@ -217,7 +217,7 @@ func (ws *Watches) tell(w *watch, err error) (others bool) {
 	return true
 }
 
-// note records that a look sent after that event found nothing; -1 if events are not heard of yet.
+// note records that a look sent after that event found nothing; -1 if events are not heard of.
 func (ws *Watches) note(w *watch, event int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -129,16 +129,21 @@ func TestAnotherCallerLooksWhileNothingCanBeHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
 		g.confirms = never
-		first := g.join()
-		var second *Caller
+		var callers []*Caller
+		for range 3 { // however many have looked in vain
+			callers = append(callers, g.join())
+			g.pass(0)
+		}
 		g.in(1*s, func() {
 			g.open = true
-			second = g.join()
+			callers = append(callers, g.join())
 		})
-		assert.Equal(t, 1*s, g.done(first))
-		assert.Equal(t, 1*s, g.done(second))
-		first.Leave()
-		second.Leave()
+		g.pass(1 * s)
+		for _, c := range callers {
+			assert.Equal(t, 1*s, g.done(c))
+			c.Leave()
+		}
+		assert.Equal(t, []time.Duration{0, 0, 0, 1 * s}, g.looks)
 	})
 }
 

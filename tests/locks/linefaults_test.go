@@ -225,6 +225,27 @@ func TestASubscriptionThatBreaksAtTheGrant(t *testing.T) {
 	q.empty()
 }
 
+// While its subscription is broken, a session is told of nothing. Its own releases wake its calls all the same.
+func TestAReleaseWakesThoseOfItsSessionWhoHearNothing(t *testing.T) {
+	t.Parallel()
+	q := newLine(t)
+	st := q.comes(kit.Lease, &rlock.Options{Fenced: true})
+	h := kit.Lock(t, t.Context(), st.l)
+	next := q.waits(t.Context(), st.l.Lock)
+	kit.SleepUntil(time.Now().Add(600 * time.Millisecond)) // the look of one that has become the first is over
+	subscribed := st.subs.Conns()
+	st.subs.Remove()
+	deaf := st.p.On(proxy.Command("SUBSCRIBE"), proxy.ResetBefore, proxy.EveryTime)
+	for _, c := range subscribed {
+		c.Cut()
+	}
+	deaf.Wait(t, 1)
+	require.NoError(t, h.Release())
+	require.NoError(t, q.granted(kit.Told, next, "the next call").Release())
+	deaf.Remove()
+	q.empty()
+}
+
 // What a server without memory evicts heals with the next sign of life of those concerned.
 func TestWhatIsEvictedOfALineHeals(t *testing.T) {
 	t.Parallel()
