@@ -15,9 +15,9 @@ import (
 //
 // No mutex is held while one of them runs, and none changes what becomes of a lock. If a function panics on the
 // caller's goroutine, whatever its call was granted is given back, and the panic goes on to the caller. Losses,
-// renewals and wake-ups of a latch have goroutines of their own, where a panic ends the process as any other does. All
-// functions may use the session. Those that are called for a hold's end or a renewal may close it; the others run
-// inside a call, for which Close would wait as long as it may.
+// renewals, ends of terms and wake-ups of a latch have goroutines of their own, where a panic ends the process as any
+// other does. All functions may use the session. Those that are called for a hold's end or a renewal may close it; the
+// others run inside a call, for which Close would wait as long as it may.
 //
 // A lock that consists of several ("multilock", "redlock") appears in addition to its members, under their names joined
 // by commas.

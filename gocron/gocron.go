@@ -108,7 +108,7 @@ func NewLocker(s *holdfast.Session, atLeast time.Duration) *Locker { return &Loc
 
 // Lock makes one attempt, for an owner of its own. [holdfast.ErrBusy] says that the job runs, here or elsewhere, or has
 // just run.
-func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+func (l *Locker) Lock(ctx context.Context, key string) (_ gocron.Lock, err error) {
 	if least := 10 * time.Millisecond; l.atLeast != 0 && l.atLeast < least {
 		return nil, fmt.Errorf("holdfastgocron: atLeast is %v, must be 0 or at least %v", l.atLeast, least)
 	}
@@ -116,15 +116,28 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says which lock it is
 	}
+	locked := false
+	defer func() { // also if an observer panics
+		if locked {
+			return
+		}
+		if end := hold.Release(); !errors.Is(err, end) {
+			err = errors.Join(err, end)
+		}
+	}()
 	if l.atLeast != 0 { // a hold of its own, which nobody releases
 		short, err := rlock.New(l.session, key, &rlock.Options{FixedLease: l.atLeast}).Lock(hold.Context(ctx))
 		if err == nil {
 			err = short.Detach()
 		}
+		if lost := hold.Err(); err != nil && lost != nil {
+			err = lost // rather than that a ctx has ended, which is not the caller's
+		}
 		if err != nil {
-			return nil, errors.Join(err, hold.Release())
+			return nil, err //nolint:wrapcheck // as above
 		}
 	}
+	locked = true
 	return lock{hold}, nil
 }
 

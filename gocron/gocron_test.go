@@ -248,6 +248,37 @@ func TestALockerThatFailsHalfWayKeepsNothing(t *testing.T) {
 	holdfasttest.AssertFree(t, rlock.New(s, "report", nil))
 }
 
+// A lock that is lost half-way is no end of the caller's context.
+func TestALockerThatLosesTheLockHalfWay(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	s := server.Open(&holdfast.Options{Observer: &holdfast.Observer{
+		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+			server.Lose("report")
+			return nil
+		},
+	}})
+	_, err := holdfastgocron.NewLocker(s, time.Minute).Lock(t.Context(), "report")
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.NotErrorIs(t, err, context.Canceled)
+}
+
+// Nor does a Locker keep anything if an observer panics.
+func TestALockerKeepsNothingIfAnObserverPanics(t *testing.T) {
+	holds := 0
+	s := holdfasttest.NewServer(t).Open(&holdfast.Options{Observer: &holdfast.Observer{
+		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+			if holds++; holds == 2 {
+				panic("observer")
+			}
+			return nil
+		},
+	}})
+	require.PanicsWithValue(t, "observer", func() {
+		_, _ = holdfastgocron.NewLocker(s, time.Minute).Lock(t.Context(), "report")
+	})
+	holdfasttest.AssertFree(t, rlock.New(s, "report", nil))
+}
+
 // When Close returns, the term is over, and whoever observes it has been told.
 func TestCloseOfAnElectorWaitsForTheEndOfTheTerm(t *testing.T) {
 	var told atomic.Bool

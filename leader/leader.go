@@ -88,7 +88,8 @@ func termOf(ctx context.Context) *term {
 // called again for the next term. It never runs twice at the same time.
 //
 // Run fails if ctx ends while it waits, with an error that matches ctx.Err() and its cause; with [holdfast.ErrClosed]
-// if the session is closed; with [holdfast.ErrAlreadyHeld] inside of lead, for the same name; or with the server's
+// if the session is closed; with [holdfast.ErrAlreadyHeld] inside of lead, for the same name; with
+// [holdfast.ErrDeadlock] if ctx has an owner and [holdfast.Options].BreakDeadlocks is set; or with the server's
 // refusal. If lead's term turns out to be lost when lead has returned, the loss is joined to its error, as
 // [holdfast.Do] does. If lead panics, Run resigns and the panic goes on. To return, Run takes as long as
 // [holdfast.Hold.Release] does, and at most a second more to tell the watchers.
@@ -189,9 +190,9 @@ func (t *term) announce(ctx context.Context) {
 		pause := retry
 		now, err := t.tell(ctx, since)
 		switch {
-		case err == nil && now > 0:
+		case err == nil:
 			since, pause = now, repeat
-		case err != nil && ctx.Err() == nil:
+		case ctx.Err() == nil:
 			t.election.Session().Logger().Warn("holdfast: the leader is not recorded", "kind", "leader",
 				"name", t.election.Name, "error", err)
 		}

@@ -11,7 +11,7 @@
 //
 // A job is an rlock of its name. A run holds the lock, and leaves a hold behind that lasts until the interval is over,
 // by the server's clock: that is what keeps others from running the job again. A run that takes longer than the
-// interval keeps the lock until it ends.
+// interval keeps the lock until it ends, perhaps for a hundredth of the interval and a second more.
 //
 // "At most once" is as strong as a lease. A server that has forgotten the lock lets the job run again. A run whose
 // process was stopped for longer than the lease may go on beside the next one: before an irreversible step ask the
@@ -83,7 +83,7 @@ func (j *Job) Every(ctx context.Context, work func(context.Context) error) error
 			<-hold.Context(ctx).Done()
 		}
 		ran, err := j.run(ctx, j.lock.Lock, work)
-		lostBefore := !ran && ctx.Err() == nil && errors.Is(err, holdfast.ErrLost)
+		lostBefore := !ran && errors.Is(err, holdfast.ErrLost) && !errors.Is(err, ctx.Err()) // which a loss may have ended
 		if err != nil && !lostBefore {
 			return err
 		}
@@ -145,39 +145,51 @@ type run struct {
 	job  *Job
 	hold *holdfast.Hold
 	over time.Time // when the interval is over
-	kept bool      // the lock is kept until then, though nothing was left behind
+	kept bool      // the session keeps the lock, as nothing could be left behind
 }
 
 // leave leaves a hold behind that lasts for d: nested in that of the run, so that each ends at its own time.
 func (r *run) leave(ctx context.Context, d time.Duration) error {
 	left, err := rlock.New(r.job.session, r.job.Name(), &rlock.Options{FixedLease: d}).Lock(r.hold.Context(ctx))
 	if err != nil {
-		if lost := r.hold.Err(); lost != nil && ctx.Err() == nil {
-			return lost // err says that a ctx has ended, which is not the caller's
+		if lost := r.hold.Err(); lost != nil {
+			return lost // err may say that a ctx has ended, which is not the caller's
 		}
 		return err
 	}
 	return left.Detach()
 }
 
-// finish leaves a hold behind after work has succeeded. If that fails, the session keeps the lock for the rest of the
-// interval, as long as the process lasts.
+// finish leaves a hold behind after work has succeeded. If that fails, the session keeps the lock until a hold has been
+// left after all, or the interval is over.
 func (r *run) finish() {
-	left := time.Until(r.over)
-	if left < minInterval {
+	if time.Until(r.over) < minInterval || r.leaveRest() == nil {
 		return
 	}
+	r.kept = true
+	s, jobs, name := (*session.Session)(r.job.session), keptBy(r.job.session), r.job.Name()
+	jobs.Store(name, r.hold)
+	// Close does not wait for the timer's goroutine: whoever observes the end of the hold may close the session.
+	end := time.AfterFunc(time.Until(r.over), func() {
+		_ = r.hold.Release()
+		jobs.CompareAndDelete(name, r.hold)
+	})
+	s.Start(func() {
+		for delay := time.Second; session.Pause(s.Context(), delay) == nil && r.hold.Err() == nil; {
+			if r.leaveRest() == nil {
+				end.Reset(0)
+				return
+			}
+			delay = min(2*delay, time.Minute)
+		}
+	})
+}
+
+// leaveRest leaves a hold behind for the rest of the interval.
+func (r *run) leaveRest() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if r.leave(ctx, left) != nil {
-		r.kept = true
-		jobs, name := keptBy(r.job.session), r.job.Name()
-		jobs.Store(name, r.hold)
-		time.AfterFunc(time.Until(r.over), func() {
-			jobs.CompareAndDelete(name, r.hold)
-			_ = r.hold.Release()
-		})
-	}
+	return r.leave(ctx, max(time.Until(r.over), minInterval))
 }
 
 // keptJobs are the holds by which a session keeps jobs for the rest of the interval, by the jobs' names.

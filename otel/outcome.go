@@ -30,17 +30,23 @@ const (
 	failed  outcome = "failed"
 )
 
-// outcomeOf names how a call, an attempt or a hold ended; well is the outcome without an error.
+// outcomeOf names how a call, an attempt or a hold ended; well is the outcome without an error. What else the error of
+// a ctx matches is why that has ended: another call was busy, say.
 func outcomeOf(err error, well outcome) outcome {
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return well
-	case errors.Is(err, holdfast.ErrBusy):
-		return busy
 	case errors.Is(err, holdfast.ErrLost):
 		return lost
 	case errors.Is(err, holdfast.ErrClosed):
 		return closed
+	case ended && errors.Is(err, holdfast.ErrUnknown):
+		return unknown
+	case ended:
+		return cancelled
+	case errors.Is(err, holdfast.ErrBusy):
+		return busy
 	case errors.Is(err, holdfast.ErrDeadlock):
 		return deadlock
 	case errors.Is(err, holdfast.ErrWrongKind):
@@ -49,8 +55,6 @@ func outcomeOf(err error, well outcome) outcome {
 		return unacked
 	case errors.Is(err, holdfast.ErrUnknown):
 		return unknown
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return cancelled
 	}
 	return failure
 }

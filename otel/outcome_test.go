@@ -33,6 +33,12 @@ func TestOutcomes(t *testing.T) {
 		{wrap(fmt.Errorf("%w: %w", holdfast.ErrUnknown, context.Canceled)), unknown, "context.Canceled"},
 		{wrap(context.Canceled), cancelled, "context.Canceled"},
 		{wrap(fmt.Errorf("%w: %w", context.DeadlineExceeded, errors.New("cause"))), cancelled, "context.DeadlineExceeded"},
+		{wrap(fmt.Errorf("%w: %w", context.Canceled, holdfast.ErrBusy)), cancelled, "context.Canceled"},
+		{wrap(fmt.Errorf("%w: %w", context.Canceled, holdfast.ErrDeadlock)), cancelled, "context.Canceled"},
+		{
+			wrap(fmt.Errorf("%w: %w: %w", holdfast.ErrUnknown, context.Canceled, holdfast.ErrBusy)),
+			unknown, "context.Canceled",
+		},
 		{wrap(errors.New("name is empty")), failure, "error"},
 		{wrap(&net.AddrError{}), failure, "*net.AddrError"},
 		{errors.Join(errors.New("one"), &net.AddrError{}), failure, "*net.AddrError"},

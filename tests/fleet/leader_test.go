@@ -613,6 +613,21 @@ func TestAKilledLeaderIsFollowedInTime(t *testing.T) {
 	require.Less(t, best, electionLease+time.Second)
 }
 
+// A term that is resigned is told of once, by Resign; and the next one is recorded once a minute.
+func TestAResignedTermIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	tells := p.On(kit.ScriptNamed("leader_tell"), proxy.Pass, proxy.EveryTime)
+	c := stand(t, s)
+	first := c.leads(t)
+	current(t, s, leader.Term(first))
+	require.NoError(t, leader.Resign(first))
+	current(t, s, leader.Term(c.leads(t)))
+	kit.SleepUntil(time.Now().Add(5500 * time.Millisecond)) // after 5 s it would be recorded again, had that failed
+	require.Equal(t, 3, tells.Matched())
+}
+
 // The leader of a name and an rlock's holder exclude each other, but that does not lead.
 func TestAHolderIsNoLeader(t *testing.T) {
 	t.Parallel()
@@ -695,4 +710,25 @@ func TestTermsAreObserved(t *testing.T) {
 	require.Empty(t, began)
 	require.Len(t, ended, 1, "it is told before Run returns")
 	require.NoError(t, (<-ended).Err)
+}
+
+// When Run returns, the observer has not only been called at the end of the term, but is done with it.
+func TestTheEndOfATermIsToldBeforeRunReturns(t *testing.T) {
+	t.Parallel()
+	returned, late := make(chan struct{}), make(chan bool, 1)
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Observer: &holdfast.Observer{
+		Term: func(context.Context, holdfast.Subject, int64) func(holdfast.Ended) {
+			return func(holdfast.Ended) {
+				select {
+				case <-returned:
+					late <- true
+				case <-time.After(200 * time.Millisecond):
+					late <- false
+				}
+			}
+		},
+	}})
+	require.NoError(t, leader.Run(t.Context(), s, election, fine))
+	close(returned)
+	require.False(t, <-late)
 }

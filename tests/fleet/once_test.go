@@ -127,6 +127,46 @@ func TestARunLearnsOfItsLoss(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrLost)
 }
 
+// A loss that work returns itself is said once.
+func TestALossIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
+	ran, err := once.New(s, report, time.Hour, nil).Run(t.Context(), func(ctx context.Context) error {
+		srv.Do(t, "DEL", report)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	require.True(t, ran)
+	lost, ok := errors.AsType[*holdfast.LostError](err)
+	require.True(t, ok)
+	require.Equal(t, lost.Error(), err.Error())
+}
+
+// A ctx that has ended is why Every does, also if it ends when a lock has just been lost before the run.
+func TestEveryEndsWithItsContextAfterALoss(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Observer: &holdfast.Observer{
+		Acquire: func(context.Context, holdfast.Subject) func(holdfast.Acquired) {
+			return func(a holdfast.Acquired) {
+				if a.Err != nil {
+					stop()
+				}
+			}
+		},
+	}})
+	require.NoError(t, kit.Lock(t, ctx, rlock.New(s, "x", nil)).Release()) // now the server's clock is known
+	leave, ended := p.On(kit.ScriptNamed("rlock_acquire"), proxy.Stall, proxy.Second), make(chan error, 1)
+	go func() { ended <- once.Every(ctx, s, report, time.Hour, fine) }()
+	leave.Wait(t, 1)
+	srv.Do(t, "DEL", report)
+	leave.Release()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, ended, "the end"), context.Canceled)
+}
+
 // A run that loses its lock ends Every.
 func TestEveryLearnsOfALoss(t *testing.T) {
 	t.Parallel()
@@ -193,6 +233,26 @@ func TestASuccessThatIsNotLearnedOfIsKept(t *testing.T) {
 	require.True(t, ran)
 	requireRun(t, other, interval, false)
 	kit.Await(t, "the end of the interval", func() bool { return srv.Int(t, "EXISTS", report) == 0 })
+}
+
+// The session goes on telling the server of a success, and can be closed when that has learned of it.
+func TestASuccessIsLearnedOfLater(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	ran, err := once.New(s, report, time.Hour, takeOver).Run(t.Context(), func(context.Context) error {
+		p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.First)
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, ran)
+	kit.Await(t, "the hold that is left alone", func() bool {
+		all, err := rlock.New(other, report, nil).Holders(t.Context())
+		require.NoError(t, err)
+		return len(all) == 1 && all[0].Count == 1 && all[0].Lease > time.Minute
+	})
+	require.NoError(t, s.Close())
+	requireRun(t, other, time.Hour, false)
 }
 
 // A lock that is lost before the run has begun is no end of Every, and to Run no end of its ctx.
@@ -381,17 +441,51 @@ func TestAJobIsALock(t *testing.T) {
 	require.Contains(t, all[0].ID, s.ID())
 }
 
+// When the interval of such a job is over, the own owner is not told that it has the job already.
+func TestTheEndOfAKeptJobForItsOwnOwner(t *testing.T) {
+	t.Parallel()
+	_, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	owner := holdfast.NewOwner(t.Context())
+	job := once.New(s, report, 15*time.Millisecond, takeOver)
+	for began := time.Now(); time.Since(began) < 4*time.Second; {
+		var refused *proxy.Rule
+		ran, err := job.Run(owner, func(context.Context) error {
+			refused = p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.EveryTime)
+			return nil
+		})
+		require.NoError(t, err)
+		if !ran { // this process stood still, and the server keeps others out
+			continue
+		}
+		ends := make(chan error, 3)
+		for range cap(ends) {
+			go func() {
+				var err error
+				for err == nil {
+					_, err = job.Run(owner, fine)
+				}
+				ends <- err
+			}()
+		}
+		for range cap(ends) {
+			require.NotErrorIs(t, <-ends, holdfast.ErrAlreadyHeld)
+		}
+		refused.Remove()
+	}
+}
+
 // A job that its session keeps for the rest of the interval is not due, for the owner that has run it neither.
 func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
 	t.Parallel()
 	_, p := kit.StartProxied(t)
 	s := kit.Open(t, p.Addr(), nil)
 	owner := holdfast.NewOwner(t.Context())
-	unheard := func(context.Context) error {
-		p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.First)
+	var refused *proxy.Rule
+	ran, err := once.New(s, report, 10*time.Second, takeOver).Run(owner, func(context.Context) error {
+		refused = p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.EveryTime)
 		return nil
-	}
-	ran, err := once.New(s, report, 10*time.Second, takeOver).Run(owner, unheard)
+	})
 	require.NoError(t, err)
 	require.True(t, ran)
 	ran, err = once.New(s, report, 10*time.Second, takeOver).Run(owner, fine)
@@ -403,6 +497,12 @@ func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = rlock.New(s, report, &rlock.Options{NonReentrant: true}).TryLock(owner)
 	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+	_, err = rlock.New(s, report, nil).ForceUnlock(t.Context())
+	require.NoError(t, err)
+	refused.Remove()
+	ran, err = once.New(s, report, 10*time.Second, takeOver).Run(owner, fine)
+	require.NoError(t, err)
+	require.True(t, ran, "by force it is due")
 
 	ctx, stop := context.WithCancel(owner)
 	defer stop()
@@ -413,7 +513,10 @@ func TestAKeptJobIsNotDueForItsOwnOwner(t *testing.T) {
 			stop()
 			return nil
 		}
-		return unheard(ctx)
+		for _, n := range []proxy.Times{proxy.First, proxy.Second} { // also when it is asked again, after a second
+			p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), n)
+		}
+		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 2, runs)
