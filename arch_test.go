@@ -126,7 +126,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/rights": {"internal/refusal", "internal/wire"},
 	"internal/drill": {
-		".", "fairlock", "internal/cluster", "internal/wire", "rlock", "rwlock", "semaphore",
+		".", "fairlock", "internal/cluster", "internal/refusal", "internal/wire", "rlock", "rwlock", "semaphore",
 	},
 
 	"fence": {}, // it knows numbers

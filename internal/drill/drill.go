@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/refusal"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -85,7 +86,8 @@ func Prepare(ctx context.Context, client rueidis.Client, locks []Lock) error {
 	return nil
 }
 
-// Remove removes all keys of the locks. It tries again until ctx ends, and returns why it could not before.
+// Remove removes all keys of the locks. It tries again until ctx ends, unless it has no right to, and returns why it
+// could not before.
 func Remove(ctx context.Context, client rueidis.Client, locks []Lock) error {
 	for last := error(nil); ; {
 		var err error
@@ -97,7 +99,7 @@ func Remove(ctx context.Context, client rueidis.Client, locks []Lock) error {
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, refusal.Denied(err):
 			return cmp.Or(last, err)
 		}
 		last = err

@@ -137,6 +137,34 @@ func TestALeaderThatIsToldToEndStandsNoMore(t *testing.T) {
 	}
 }
 
+// Nor does one whose command has ended by SIGINT, or that gets a signal while it gives its lost term back.
+func TestALeaderThatIsInterruptedStandsNoMore(t *testing.T) {
+	t.Parallel()
+	t.Run("its command", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		j := stand(t, srv, election, "--", "sh", "-c",
+			`trap "trap - INT; kill -INT $$" TERM; echo leads; while :; do sleep 0.02; done`)
+		require.Equal(t, "leads", j.line())
+		ok(t, srv, "unlock", "--yes", election)
+		require.Empty(t, j.gone())
+		require.Equal(t, 79, j.code(), &j.stderr)
+		require.NotContains(t, j.stderr.String(), "standing")
+	})
+	t.Run("itself", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		j := stand(t, srv, "--lease", "12", election, "-c", leads)
+		j.term("leads")
+		srv.Pause()
+		j.term("over")
+		j.said("releasing the lock takes long")
+		j.signal(syscall.SIGTERM)
+		require.Equal(t, 79, j.code(), &j.stderr)
+		require.NotContains(t, j.stderr.String(), "standing")
+	})
+}
+
 // A leader that is cut off ends its command before the next term begins, and waits the outage out.
 func TestALeaderOutlivesAnOutage(t *testing.T) {
 	t.Parallel()

@@ -238,6 +238,27 @@ func TestTerminalInTheBackground(t *testing.T) {
 	u.sees("end")
 }
 
+// A job that was stopped and ends in the background leaves the terminal and its modes to the program in the foreground.
+func TestTerminalIsNotTakenFromOthers(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, u := open(t, srv, nil), sitDown(t, srv)
+	u.types("stty ixon; $HF run x -- " + script(t, spins) + "\n")
+	u.sees("ready")
+	u.types(ctrlZ)
+	u.sees("Stopped")
+	u.types("bg; stty -ixon; echo be'hi'nd; cat; stty -a\n")
+	u.sees("behind")
+	kit.Await(t, "a holder that gets the signal", func() bool { return signalHolder(t, s, "x", syscall.SIGTERM) })
+	kit.Await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	for _, line := range []string{"one", "two", "three"} { // a program that reads in the background is stopped
+		u.types(line + "\n")
+		u.sees(line)
+	}
+	u.types(ctrlD)
+	u.sees(" -ixon")
+}
+
 // A command that was killed could not undo its changes to the terminal; holdfast does.
 func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
@@ -252,6 +273,19 @@ func TestTerminalIsRestored(t *testing.T) {
 	u.types("echo co'd'e=$?; stty -a\n")
 	u.sees("code=79")
 	u.sees(" icanon")
+}
+
+// A command that stops when it is told to end does not stop holdfast, which kills it when the grace is over.
+func TestTerminalOfACommandThatStopsInsteadOfEnding(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	u := sitDown(t, srv)
+	u.types("$HF run --lease 15s --grace 2s x -- " +
+		script(t, `trap 'sleep 0.2; kill -STOP $$' TERM; echo ready; while :; do sleep 0.05; done`) + "; echo code=$?\n")
+	u.sees("ready")
+	forceUnlock(t, srv)
+	u.sees("stopping the command")
+	u.sees("code=79")
 }
 
 // A child takes the terminal before it becomes the command, and also if it cannot.

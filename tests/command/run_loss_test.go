@@ -277,6 +277,23 @@ func TestRunStopped(t *testing.T) {
 	require.Equal(t, 79, j.code())
 }
 
+// A holdfast that was stopped for less than the lease tries to renew it before it takes that for lost.
+func TestRunGoesOnAfterAStop(t *testing.T) {
+	t.Parallel()
+	const lease = 12 * time.Second
+	srv := redistest.Start(t)
+	j := begin(t, srv, "--lease", lease.String(), "--grace", "1m", "x", "--", "sh", "-c", "echo ready; read go; exit 4")
+	j.readies(1)
+	end := awaitRenewal(t, srv)
+	<-time.After(lease * 3 / 20) // its guard has been told
+	j.signal(syscall.SIGSTOP)
+	<-time.After(time.Until(end.Add(-4 * time.Second))) // SIGTERM was due 2 s ago, and the guard kills the command in 3 s
+	j.signal(syscall.SIGCONT)
+	kit.Await(t, "a renewal, or the end", func() bool { return srv.Int(t, "PTTL", "x") > 8000 || free(t, srv, "x") })
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 4, j.code(), &j.stderr)
+}
+
 // A holdfast that is stopped as soon as the command runs has told its guard before until when that is.
 func TestRunStoppedByItsCommand(t *testing.T) {
 	t.Parallel()

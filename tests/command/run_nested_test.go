@@ -63,6 +63,9 @@ func TestRunNestedOnAnotherServer(t *testing.T) {
 		"echo", "ran")
 	require.Equal(t, 1, r.code, r.stderr)
 	require.Empty(t, r.stdout)
+	r = run(t, srv, nil, "run", "--permits", "1", "pool", "--", binary, "run", "--redis", "redis://"+other.Addr(),
+		"--permits", "1", "pool", "--", "echo", "ran")
+	require.Equal(t, "ran\n", r.stdout, r.stderr)
 }
 
 // There, the name may be that of another kind.

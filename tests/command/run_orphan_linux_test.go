@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -43,4 +45,34 @@ func TestRunLeavesNoOrphan(t *testing.T) {
 	init.Path, init.Args = os.Args[0], []string{os.Args[0], binary}
 	out, err := init.CombinedOutput()
 	require.NoError(t, err, string(out))
+}
+
+// Only here the main goroutine is on the first thread for certain.
+func init() {
+	if os.Getenv(asChild) == "headless" {
+		go loseFirstThread()
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
+}
+
+// loseFirstThread waits until the first thread has ended, and goes on as what looks like a process that nobody reaps.
+func loseFirstThread() {
+	for text := ""; !strings.Contains(text, ") Z "); {
+		stat, _ := os.ReadFile("/proc/self/stat")
+		text = string(stat)
+	}
+	fmt.Println("ready")
+	time.Sleep(time.Minute)
+	os.Exit(1)
+}
+
+// A process of the group is ended as any other if its first thread has ended before, though it looks like a zombie.
+func TestRunEndsWhatHasLostItsFirstThread(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := beginWith(t, srv, []string{asChild + "=headless"}, "x", "--", "sh", "-c", `"$0" & read go; exit 5`, os.Args[0])
+	j.readies(1)
+	require.NoError(t, j.stdin.Close())
+	require.Empty(t, j.gone())
+	require.Equal(t, 5, j.code())
 }

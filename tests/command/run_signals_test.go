@@ -114,9 +114,10 @@ func TestRunWaitsForTheServer(t *testing.T) {
 func TestRunIgnoresWhatWasIgnored(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	starter := script(t, `trap "" HUP; exec "$@"`)
+	starter := script(t, `trap "" HUP INT; exec "$@"`)
 	cmd := command(t, srv, nil, "run")
-	r := runProgram(t, cmd.Env, starter, binary, "run", "x", "--", "sh", "-c", `kill -HUP $PPID $$; echo alive`)
+	r := runProgram(t, cmd.Env, starter, binary, "run", "x", "--", "sh", "-c",
+		`kill -HUP $PPID $$; kill -INT $PPID $$; echo alive`)
 	require.Equal(t, "alive\n", r)
 }
 

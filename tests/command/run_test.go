@@ -183,12 +183,12 @@ func TestRunEnvironment(t *testing.T) {
 		"--", "sh", "-c",
 		`echo "$HOLDFAST_NAME"; echo "$HOLDFAST_OWNER"; echo "$HOLDFAST_TOKEN"; echo "$HOLDFAST_DEADLINE"; read go`,
 	}
-	j := begin(t, srv, append([]string{"--fenced", "a name"}, show...)...)
+	j := beginWith(t, srv, []string{"TZ=Asia/Tokyo"}, append([]string{"--fenced", "a name"}, show...)...)
 	require.Equal(t, "a name", j.line())
 	owner := j.line()
 	require.Equal(t, []string{owner}, srv.Strs(t, "HKEYS", "a name"))
 	require.Equal(t, "1", j.line())
-	deadline, err := time.Parse(time.RFC3339, j.line())
+	deadline, err := time.Parse("2006-01-02T15:04:05.000Z", j.line())
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(30*time.Second), deadline, 10*time.Second)
 	require.NoError(t, j.stdin.Close())

@@ -323,6 +323,20 @@ func TestTrialOnAReplica(t *testing.T) {
 	require.NotContains(t, r.stderr, "deadline")
 }
 
+// A user without rights learns that soon, since no failover would give them.
+func TestTrialWithoutRights(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Grant(t, "nobody", "+@connection")
+	took := kit.Stopwatch()
+	user := []string{"HOLDFAST_REDIS_USER=nobody", "HOLDFAST_REDIS_PASSWORD=" + redistest.Password}
+	r := run(t, srv, user, "trial", "--yes")
+	require.Equal(t, 69, r.code)
+	require.Contains(t, r.stderr, "NOPERM")
+	require.Contains(t, r.stdout, "may be left")
+	require.Less(t, took(), 8*time.Second)
+}
+
 // At its question one Ctrl-C is enough.
 func TestTrialIsInterruptedAtItsQuestion(t *testing.T) {
 	t.Parallel()

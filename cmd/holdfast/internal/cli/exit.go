@@ -84,7 +84,8 @@ func (s stop) Error() string {
 	return s.signal.String()
 }
 
-// Catch sends signals to c, but for those that this process was started to ignore, as by nohup.
+// Catch sends signals to c, but for SIGHUP and SIGINT if this process was started to ignore them, as by nohup. Go does
+// not tell whether it was started to ignore others.
 func Catch(c chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
 		if !signal.Ignored(s) {

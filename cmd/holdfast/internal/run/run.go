@@ -159,7 +159,7 @@ func (s *settings) protect(session *holdfast.Session, hold *holdfast.Hold, signa
 		w.loss = errors.New("this process was stopped for too long, and its guard has killed the command")
 		say.say("lost", w.loss.Error(), detail{"error", w.loss.Error()})
 	}
-	again := s.verb == leads && w.loss != nil && !w.told && !w.interrupted
+	again := s.verb == leads && w.loss != nil && !w.told && w.by != syscall.SIGINT
 	slow := time.AfterFunc(time.Second, func() {
 		say.say("releasing", "releasing the lock takes long: Redis does not answer")
 	})
@@ -194,7 +194,7 @@ func (s *settings) protect(session *holdfast.Session, hold *holdfast.Hold, signa
 		}
 		return cli.Silent(cli.ExitLost)
 	}
-	if w.interrupted {
+	if w.by == syscall.SIGINT {
 		return errInterrupted
 	}
 	return cli.Silent(status)

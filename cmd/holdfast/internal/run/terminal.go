@@ -3,6 +3,7 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,13 +31,6 @@ func openTerminal() *terminal {
 	return &terminal{file, syscall.Getpgrp(), modes}
 }
 
-// restore sets the modes that it had at the start.
-func (t *terminal) restore() {
-	if t.modes != nil {
-		_ = term.Restore(int(t.file.Fd()), t.modes)
-	}
-}
-
 // foreground is the group in the foreground of the terminal f, 0 if f is not the controlling one.
 func foreground(f *os.File) int {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
@@ -51,11 +45,18 @@ func (t *terminal) give(group int) {
 	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group)
 }
 
-// takeBack puts holdfast's group into the foreground if the other one is there.
-func (t *terminal) takeBack(group int) {
-	if foreground(t.file) == group {
-		t.give(t.own)
+// takeBack puts holdfast's group into the foreground, unless somebody else than the group given has that, such as the
+// shell of a job in the background. It reports whether it has, and then restores the modes that a killed command left.
+func (t *terminal) takeBack(group int, killed bool) bool {
+	now := foreground(t.file)
+	if now != 0 && now != group && now != t.own && !errors.Is(syscall.Kill(-now, 0), syscall.ESRCH) {
+		return false
 	}
+	t.give(t.own)
+	if killed && t.modes != nil {
+		_ = term.Restore(int(t.file.Fd()), t.modes)
+	}
+	return true
 }
 
 // ours reports whether holdfast's group has the terminal.

@@ -26,7 +26,7 @@ type signals struct {
 	hurried   bool           // one came while there was no command
 }
 
-// listen catches the signals that would end holdfast. It goes on ignoring those that it was started to ignore, as by
+// listen catches the signals that would end holdfast. It goes on ignoring SIGHUP and SIGINT if it was started so, as by
 // nohup, and so does the command.
 func listen() *signals {
 	s := &signals{passed: make(chan os.Signal, 64), seen: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}

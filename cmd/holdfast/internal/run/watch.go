@@ -23,16 +23,16 @@ type watcher struct {
 	signals  *signals
 	say      *reporter
 
-	status      int
-	ended       bool      // the child has; others of its group may live
-	interrupted bool      // SIGINT ended the child
-	passed      bool      // we sent the child a SIGINT
-	told        bool      // or another signal that asks it to end
-	lent        bool      // the child's group has the terminal
-	loss        error     // why the command is not protected any more, nil if it is
-	stopping    bool      // we sent SIGTERM
-	killAt      time.Time // zero: never
-	kills       int       // how often we sent SIGKILL
+	status   int
+	ended    bool           // the child has; others of its group may live
+	by       syscall.Signal // that ended it, 0 if none did
+	passed   bool           // we sent the child a SIGINT
+	told     bool           // or another signal that asks it to end
+	lent     bool           // the child's group has the terminal, or has it again when the job is in the foreground
+	loss     error          // why the command is not protected any more, nil if it is
+	stopping bool           // we sent SIGTERM
+	killAt   time.Time      // zero: never
+	kills    int            // how often we sent SIGKILL
 }
 
 // start starts the command and its guard.
@@ -91,8 +91,13 @@ func (w *watcher) watch() int {
 
 // look does what is due by the clock.
 func (w *watcher) look() {
-	now := time.Now()
-	if w.loss == nil && w.onLoss == onLossStop && !now.Before(w.stopAt()) {
+	late := func() bool { return w.loss == nil && w.onLoss == onLossStop && !time.Now().Before(w.stopAt()) }
+	if late() { // perhaps because this process was stopped, and nobody has tried to renew the hold meanwhile
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		_ = w.hold.Extend(ctx, w.lease)
+		cancel()
+	}
+	if late() {
 		w.loss = w.hold.Err()
 		if w.loss == nil {
 			left := time.Until(w.hold.Deadline()).Round(time.Millisecond)
@@ -105,7 +110,7 @@ func (w *watcher) look() {
 		time.Sleep(100 * time.Millisecond) // a daemon that it has started may be about to leave the group
 		w.stop(time.Now().Add(w.grace))
 	}
-	if !w.killAt.IsZero() && !now.Before(w.killAt) {
+	if !w.killAt.IsZero() && !time.Now().Before(w.killAt) {
 		kill(w.child.pid, w.mark())
 		if w.kills++; w.kills == 40 { // a second or two; not by the clock, as this process may have stood still
 			w.say.say("outlived", "waiting for what the command has left and nobody can end, perhaps another user's process")
@@ -197,18 +202,14 @@ func (w *watcher) changed(status syscall.WaitStatus) {
 	default:
 		w.status, w.ended = status.ExitStatus(), true
 		if status.Signaled() { // as a shell reports it
-			w.status = cli.ExitSignal + int(status.Signal())
+			w.status, w.by = cli.ExitSignal+int(status.Signal()), status.Signal()
 		}
-		w.interrupted = status.Signaled() && status.Signal() == syscall.SIGINT
-		if w.lent {
-			w.terminal.give(w.terminal.own)
-			if status.Signaled() { // which it could not; a shell would, but sees us end otherwise
-				w.terminal.restore()
+		if w.lent && w.terminal.takeBack(w.child.pid, w.by != 0) {
+			w.lent = false
+			if w.by == syscall.SIGINT && !w.passed {
+				// Ctrl-C is meant for the rest of the job, too, such as a script that would go on.
+				_ = syscall.Kill(0, syscall.SIGINT)
 			}
-		}
-		if w.lent && w.interrupted && !w.passed {
-			// Ctrl-C is meant for the rest of the job, too, such as a script that would go on.
-			_ = syscall.Kill(0, syscall.SIGINT)
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (w *watcher) suspended(sig syscall.Signal) {
 		w.goOn()
 		return
 	}
-	w.terminal.takeBack(w.child.pid)
+	w.terminal.takeBack(w.child.pid, false)
 	if w.terminal.hasJobs() {
 		select {
 		case <-w.signals.continued: // from an earlier stop
@@ -263,7 +264,7 @@ func (w *watcher) finish() {
 	<-w.guard.gone
 	if w.terminal != nil {
 		if w.lent {
-			w.terminal.takeBack(w.child.pid)
+			w.terminal.takeBack(w.child.pid, w.by != 0)
 		}
 		_ = w.terminal.file.Close()
 	}

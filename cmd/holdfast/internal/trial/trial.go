@@ -143,7 +143,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if left := drill.Remove(removing, client, t.Locks); left != nil {
-		t.screen.Say(fmt.Sprintf("Keys of names that begin with %s are left: %v", prefix, left))
+		t.screen.Say(fmt.Sprintf("Keys of names that begin with %s may be left: %v", prefix, left))
 	}
 	if err != nil {
 		return t.redis.Failure(ctx, err)
