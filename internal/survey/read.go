@@ -299,10 +299,14 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 		b.add(nil, c.B().Zcard().Key(wire.PermitsKey(o.Name)).Build(), number(o.Taken))
 		if r.leases {
 			b.add(nil, c.B().Zrange().Key(wire.PermitsKey(o.Name)).Min("0").Max(last).Withscores().Build(), o.permits)
-			b.add(nil, c.B().Hscan().Key(wire.BarrierKey(o.Name)).Cursor(0).Count(2*r.limit).Build(), o.waitTogether)
+			b.add(nil, c.B().Hscan().Key(wire.BarrierKey(o.Name)).Cursor(0).Count(allParties).Build(), o.waitTogether)
 		}
 	}
 }
+
+// allParties is twice what the hash of the largest barrier has, for servers that count a field and its value: how far
+// it is may stand anywhere in it.
+const allParties = 2 * 11_000
 
 // waitTogether is told how far a barrier is, nothing if the permits are not of one.
 func (o *Object) waitTogether(answer rueidis.RedisResult) error {

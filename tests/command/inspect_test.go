@@ -347,4 +347,15 @@ func TestShowABarrier(t *testing.T) {
 	require.EqualValues(t, 2, shown(t, srv, "stages").Barrier.Generation)
 	require.NoError(t, parties[1].Release())
 	require.Nil(t, shown(t, srv, "stages").Barrier)
+
+	srv.Do(t, "EVAL", `for i = 1, ARGV[1] do
+			local id = string.format('%016d', i)
+			redis.call('ZADD', KEYS[1], '922337203685477', id)
+			redis.call('HSET', KEYS[2], id, '3')
+		end
+		redis.call('HSET', KEYS[2], 'gen', '4', 'arrived', '7')`,
+		"2", "{stages}:timeout", "holdfast_barrier:{stages}", "10000") // the most that a barrier may have
+	b := shown(t, srv, "stages").Barrier
+	require.EqualValues(t, 4, b.Generation)
+	require.EqualValues(t, 7, b.Arrived)
 }

@@ -142,6 +142,28 @@ func follows(t *testing.T, db *sqltest.Database, level sql.IsolationLevel, name 
 	}
 }
 
+// A transaction that has read something before its Check sees the data of that time, but is told of a token that was
+// committed since, or has to begin again.
+func TestACheckLooksAtWhatWasCommittedSince(t *testing.T) {
+	each(t, func(t *testing.T, db *sqltest.Database) {
+		if db.Dialect == fence.SQLite { // there, no other transaction commits meanwhile
+			return
+		}
+		db.Do(t, "INSERT INTO holdfast_fence (name, token) VALUES ('x', 3)")
+		old, newer := begin(t, db, sql.LevelRepeatableRead), begin(t, db, sql.LevelRepeatableRead)
+		var token int64
+		require.NoError(t, old.QueryRowContext(t.Context(), "SELECT token FROM holdfast_fence").Scan(&token))
+		require.NoError(t, fence.Check(t.Context(), newer, db.Dialect, "x", 5))
+		require.NoError(t, newer.Commit())
+		err := fence.Check(t.Context(), old, db.Dialect, "x", 4)
+		if db.Dialect == fence.PostgreSQL {
+			require.ErrorContains(t, err, "could not serialize access")
+		} else {
+			require.ErrorIs(t, err, fence.ErrStale)
+		}
+	})
+}
+
 // A Check that waits for another transaction ends with its own ctx.
 func TestACheckEndsWithItsContext(t *testing.T) {
 	each(t, func(t *testing.T, db *sqltest.Database) {

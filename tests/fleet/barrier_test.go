@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -320,6 +321,7 @@ func TestAPartyThatLeaves(t *testing.T) {
 			require.NoError(t, all[2].Release())
 			_, err := all[2].Await(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrNotHeld)
+			require.NotErrorIs(t, err, context.Canceled, "it is no ctx of the caller's that has ended")
 			if opts == nil {
 				requirePassed(t, kit.Told, 1, a, b)
 				late := join(t, kit.Open(t, srv.Addr(), nil), 3, nil)
@@ -343,6 +345,23 @@ func TestAPartyThatLeaves(t *testing.T) {
 				goAwait(t.Context(), another))
 		})
 	}
+}
+
+// A party hears of broken generations once, however many there were since it arrived.
+func TestBrokenGenerationsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	all := joinAll(t, srv.Addr(), 2, breaks)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := goAwait(ctx, all[0])
+	awaitArrived(t, srv, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.Told, first, "the end of ctx").err, context.Canceled)
+	require.NoError(t, all[1].Release())
+	require.NoError(t, join(t, kit.Open(t, srv.Addr(), nil), 2, breaks).Release())
+	late := join(t, kit.Open(t, srv.Addr(), nil), 2, breaks)
+	requireBroken(t, kit.Told, goAwait(t.Context(), all[0]))
+	requirePassed(t, kit.LongestWait, 3, goAwait(t.Context(), all[0]), goAwait(t.Context(), late))
 }
 
 // Whoever is there when a session is closed, or everything is deleted, is told so.
@@ -393,6 +412,34 @@ func TestAWaitIsTakenUpAgain(t *testing.T) {
 	requirePassed(t, kit.Told, 1, both)
 	got = kit.Within(t, kit.LongestWait, one(both, goAwait(t.Context(), all[1])), "the same generation, or the next one")
 	require.NoError(t, got.err)
+}
+
+// A wait that has ended, because all have arrived or its ctx has ended, is over for the observer as well, and leaves no
+// subscription.
+func TestAWaitAtABarrierLeavesNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var waits atomic.Int64
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
+		Wait: func(holdfast.Subject) func() {
+			waits.Add(1)
+			return func() { waits.Add(-1) }
+		},
+	}})
+	p, other := join(t, s, 2, nil), join(t, kit.Open(t, srv.Addr(), nil), 2, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := goAwait(ctx, p)
+	kit.Await(t, "a wait", func() bool { return waits.Load() == 1 })
+	requirePassed(t, kit.LongestWait, 1, goAwait(t.Context(), other), first)
+	require.Zero(t, waits.Load())
+	second := goAwait(ctx, p)
+	kit.Await(t, "another wait", func() bool { return waits.Load() == 1 })
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.Told, second, "the end of ctx").err, context.Canceled)
+	require.Zero(t, waits.Load())
+	kit.Await(t, "the end of the subscriptions", func() bool {
+		return srv.Do(t, "PUBSUB", "NUMSUB", stagesState).([]any)[1] == int64(0)
+	})
 }
 
 // Of two calls at the same time, the one that reaches the server after the other one's generation, and the next one,
@@ -533,6 +580,46 @@ func TestAPartyLeavesABarrierThatWasForgotten(t *testing.T) {
 				requireBroken(t, kit.LongestWait, first, second)
 			}
 			requirePassed(t, kit.LongestWait, 4, third, goAwait(t.Context(), all[0]), goAwait(t.Context(), all[1]))
+		})
+	}
+}
+
+// A party leaves in the first generation, when all have joined, and the server has forgotten the barrier alone. The
+// others have seen that all places were taken, and go on.
+func TestAPartyLeavesABarrierThatWasForgottenInItsFirstGeneration(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	all := joinAll(t, srv.Addr(), 3, nil)
+	first, second := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
+	srv.Do(t, "DEL", stagesState)
+	require.NoError(t, all[2].Release())
+	requirePassed(t, kit.LongestWait, 1, first, second)
+}
+
+// A party that has arrived leaves no generation out, although the server has forgotten its arrival when it hears that
+// the others have gone on.
+func TestAGenerationThatTheServerHasForgottenCounts(t *testing.T) {
+	t.Parallel()
+	for name, arrival := range map[string]proxy.Action{"": proxy.Pass, "and the reply was lost": proxy.DropReply} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			slow, other := join(t, kit.Open(t, p.Addr(), nil), 2, nil), join(t, kit.Open(t, srv.Addr(), nil), 2, nil)
+			p.On(kit.ScriptNamed("barrier_arrive"), arrival, proxy.First)
+			look := p.On(kit.ScriptNamed("barrier_arrive"), proxy.Stall, proxy.Second)
+			first := arrives(t, srv, slow, 1)
+			requirePassed(t, kit.LongestWait, 1, goAwait(t.Context(), other))
+			look.Wait(t, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			second := goAwait(ctx, other)
+			awaitArrived(t, srv, 1)
+			srv.Do(t, "DEL", stagesState)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, kit.Told, second, "the end of ctx").err, context.Canceled)
+			second = arrives(t, srv, other, 1) // and says how far the barrier is
+			look.Release()
+			requirePassed(t, kit.LongestWait, 1, first)
+			requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), slow), second)
 		})
 	}
 }

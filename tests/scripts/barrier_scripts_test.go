@@ -110,6 +110,16 @@ func TestBarrierScript(t *testing.T) {
 			after:    after("0", barrierFields("5", "3", "1", "0", partyA, "4", partyB, "3", partyD, "0")),
 			messages: said("5"),
 		},
+		"one joins while others are gone": {
+			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "2"), lives(partyA, partyD)),
+			call: arriveAt{id: partyD}, reply: is(4, 3, 1, 0), due: due(partyA, partyD),
+			after: after("1", barrierFields("4", "3", "1", "1", partyA, "4", partyD, "0")),
+		},
+		"one joins while others are gone, and breaks the generation once": {
+			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "2"), lives(partyA, partyD)),
+			call: arriveAt{id: partyD, breaks: true}, reply: is(5, 3, 0, 0), due: due(partyA, partyD),
+			after: after("1", barrierFields("5", "3", "0", "0", partyA, "4", partyD, "0")), messages: said("5"),
+		},
 
 		"arrives": {
 			seed: far(barrierFields("4", "3", "1", "1", partyA, "4", partyB, "3", partyC, "3"), lives(abc...)),
@@ -186,6 +196,14 @@ func TestBarrierScript(t *testing.T) {
 			seed: lives(abc...), call: arriveAt{id: partyA, at: 5, tripped: 4, full: true}, reply: is(5, 4, 1, 5),
 			after: after("0", barrierFields("5", "4", "1", "1", partyA, "5")), due: due(abc...), ttls: long,
 		},
+		"the server has forgotten, and nothing is broken": {
+			seed: lives(abc...), call: arriveAt{id: partyA, at: 5, tripped: 4, full: true, breaks: true}, reply: is(5, 4, 1, 5),
+			after: after("0", barrierFields("5", "4", "1", "1", partyA, "5")), due: due(abc...), ttls: long,
+		},
+		"the server has forgotten, and none has tripped": {
+			seed: lives(abc...), call: arriveAt{id: partyA, at: 1}, reply: is(1, 0, 0, 1),
+			after: after("0", barrierFields("1", "0", "0", "1", partyA, "1")), due: due(abc...),
+		},
 		"the server has forgotten the last generation": {
 			seed: far(barrierFields("4", "3", "1", "2", partyA, "4", partyB, "4", partyC, "3"), lives(abc...)),
 			call: arriveAt{id: partyC, at: 5, tripped: 4, full: true}, reply: is(5, 4, 1, 5), due: due(abc...),
@@ -195,6 +213,11 @@ func TestBarrierScript(t *testing.T) {
 			seed: far(barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0"), lives(ab...)),
 			call: arriveAt{id: partyB, at: 1, full: true}, reply: is(2, 1, 1, 1), due: due(ab...),
 			after: after("1", barrierFields("2", "1", "1", "0", partyA, "1", partyB, "1")), messages: said("2"),
+		},
+		"the server has forgotten that all places were taken, and one that has arrived looks": {
+			seed: far(barrierFields("1", "0", "0", "1", partyA, "1", partyB, "0"), lives(abc...)),
+			call: arriveAt{id: partyA, at: 1, full: true}, reply: is(1, 0, 1, 1), due: due(abc...),
+			after: after("0", barrierFields("1", "0", "1", "1", partyA, "1", partyB, "0")),
 		},
 		"the server has forgotten a party": {
 			seed: lives(ab...), call: arriveAt{id: partyA, at: 5, tripped: 2, full: true, breaks: true},
@@ -259,6 +282,10 @@ func TestBarrierScript(t *testing.T) {
 		},
 		"all have left": {
 			seed: far(barrierFields("4", "3", "1", "1", partyC, "3"), lives()), call: arriveAt{}, reply: []any{int64(0)},
+			after: state{"x": token("3")}, messages: said("0"),
+		},
+		"all have left before the first generation was over": {
+			seed: far(barrierFields("1", "0", "0", "1", partyC, "1"), lives()), call: arriveAt{}, reply: []any{int64(0)},
 			after: state{"x": token("3")}, messages: said("0"),
 		},
 		"all have left before": {

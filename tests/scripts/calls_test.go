@@ -311,17 +311,20 @@ func (p addPermits) call() call {
 	return call{"semaphore_add", lineKeys(lockKey)[:3], args}.of(p.bare)
 }
 
-type setPermits struct{ n, ttl string } // default: 5, without an expiry
+type setPermits struct {
+	n, ttl    string // default: 5, without an expiry
+	unreached bool   // as above
+}
 
 func (p setPermits) call() call {
-	args := append([]string{cmp.Or(p.n, "5"), cmp.Or(p.ttl, "0")}, telling(false)...)
+	args := append([]string{cmp.Or(p.n, "5"), cmp.Or(p.ttl, "0")}, telling(p.unreached)...)
 	return call{"semaphore_set", lineKeys(lockKey)[:3], args}
 }
 
-type leavePermits struct{ bare bool }
+type leavePermits struct{ unreached, bare bool }
 
 func (p leavePermits) call() call {
-	return call{"semaphore_leave", lineKeys(lockKey)[:3], append(telling(false), me)}.of(p.bare)
+	return call{"semaphore_leave", lineKeys(lockKey)[:3], append(telling(p.unreached), me)}.of(p.bare)
 }
 
 // These are for a semaphore whose permits have leases.
@@ -344,10 +347,12 @@ type acquirePermits struct {
 	stands bool // and has a place in the line
 	bare   bool // the slot moves
 	ids    []string
+
+	unreached bool // who listens at other servers is not counted
 }
 
 func (p acquirePermits) call() call {
-	args := append([]string{p.lease, notAfter(p.late)}, telling(false)...)
+	args := append([]string{p.lease, notAfter(p.late)}, telling(p.unreached)...)
 	waiter, wait := "", "0"
 	if p.waits || p.stands {
 		wait = waiterLease
@@ -364,6 +369,8 @@ type releasePermits struct {
 	leaves  bool // the line, too
 	bare    bool // the slot moves
 	ids     []string
+
+	unreached bool // as above
 }
 
 func (p releasePermits) call() call {
@@ -371,7 +378,7 @@ func (p releasePermits) call() call {
 	if p.leaves {
 		owner = me
 	}
-	args := append([]string{cmp.Or(p.publish, publishes), scChannel, flag(true), owner}, p.ids...)
+	args := append([]string{cmp.Or(p.publish, publishes), scChannel, flag(!p.unreached), owner}, p.ids...)
 	return call{"semaphore_release_expirable", permitKeys, args}.beside(p.bare, 2)
 }
 
@@ -394,26 +401,31 @@ func (leaseOfPermit) call() call {
 	return call{"semaphore_lease_expirable", []string{permitsKey}, []string{"a"}}
 }
 
-type countPermits struct{}
+type countPermits struct{ unreached bool }
 
-func (countPermits) call() call {
-	return call{"semaphore_count_expirable", permitKeys, telling(false)}
+func (p countPermits) call() call {
+	return call{"semaphore_count_expirable", permitKeys, telling(p.unreached)}
 }
 
-type growPermits struct{ n string }
+type growPermits struct {
+	n         string
+	unreached bool // as above
+}
 
 func (p growPermits) call() call {
-	return call{"semaphore_add_expirable", lineKeys(lockKey)[:3], append([]string{p.n}, telling(false)...)}
+	return call{"semaphore_add_expirable", lineKeys(lockKey)[:3], append([]string{p.n}, telling(p.unreached)...)}
 }
 
 type resizePermits struct {
 	n       string
 	late    bool
 	onlyNew bool
+
+	unreached bool // as above
 }
 
 func (p resizePermits) call() call {
-	args := append(append([]string{p.n}, telling(false)...), notAfter(p.late))
+	args := append(append([]string{p.n}, telling(p.unreached)...), notAfter(p.late))
 	if p.onlyNew {
 		args = append(args, "1")
 	}

@@ -332,6 +332,22 @@ func TestPermitLineScripts(t *testing.T) {
 			after: counted("1", line(asker)),
 		},
 	})
+	const uncounted = "tells those whom the server does not count"
+	runSteps(t, map[string]step{
+		uncounted + ", as it takes": {
+			seed: with(free("3"), inLine(asker, wantsOne)), hears: "nothing",
+			call: takePermits{n: "2", stands: true, unreached: true}, reply: head(1, 1),
+			after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+		},
+		uncounted + ", as there is a semaphore": {
+			seed: inLine(wantsTwo), hears: "nothing", call: setPermits{unreached: true}, reply: int64(1),
+			after: counted("5", lists(wantsTwo)), due: map[string]int{wantsTwo: told5},
+		},
+		uncounted + ", as it leaves": {
+			seed: with(free("1"), inLine(asker, wantsOne)), hears: "nothing", call: leavePermits{unreached: true},
+			reply: int64(1), after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+		},
+	})
 }
 
 func TestExpirableLineScripts(t *testing.T) {
@@ -485,4 +501,33 @@ func TestExpirableLineScripts(t *testing.T) {
 			messages: may("b"),
 		},
 	})
+	const uncounted = "tells those whom the server does not count"
+	unheard := map[string]step{
+		uncounted + ", as it takes": {
+			seed: permitsSeed("0", scores{"c": 1, "d": 1}),
+			call: acquirePermits{lease: "0", ids: a, unreached: true}, reply: now{}, after: has("1", scores{"a": never}),
+		},
+		uncounted + ", as it gives back": {
+			seed: permitsSeed("0", scores{"a": never}), call: releasePermits{ids: a, unreached: true},
+			reply: int64(2), after: has("1", nil),
+		},
+		uncounted + ", as it counts": {
+			seed: permitsSeed("0", scores{"c": 1}), call: countPermits{unreached: true}, reply: []any{int64(1), int64(0)},
+			after: has("1", nil),
+		},
+		uncounted + ", as there are more": {
+			seed: permitsSeed("0", nil), call: growPermits{n: "1", unreached: true}, reply: []any{int64(0)},
+			after: has("1", nil),
+		},
+		uncounted + ", as there are as many as that": {
+			seed: permitsSeed("0", scores{"c": never}), call: resizePermits{n: "2", unreached: true}, reply: now{},
+			after: has("1", scores{"c": never}),
+		},
+	}
+	for name, s := range unheard {
+		s.seed, s.hears, s.after = with(s.seed, inLine(wantsOne)), "nothing", all(s.after, lists(wantsOne))
+		s.due = map[string]int{wantsOne: told5}
+		unheard[name] = s
+	}
+	runSteps(t, unheard)
 }
