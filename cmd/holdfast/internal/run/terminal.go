@@ -46,14 +46,15 @@ func (t *terminal) give(group int) {
 }
 
 // takeBack puts holdfast's group into the foreground, unless somebody else than the group given has that, such as the
-// shell of a job in the background. It reports whether it has, and then restores the modes that a killed command left.
-func (t *terminal) takeBack(group int, killed bool) bool {
+// shell of a job in the background. It reports whether it has. If a signal has ended the command, it then restores the
+// modes.
+func (t *terminal) takeBack(group int, by syscall.Signal) bool {
 	now := foreground(t.file)
 	if now != 0 && now != group && now != t.own && !errors.Is(syscall.Kill(-now, 0), syscall.ESRCH) {
 		return false
 	}
 	t.give(t.own)
-	if killed && t.modes != nil {
+	if by != 0 && t.modes != nil {
 		_ = term.Restore(int(t.file.Fd()), t.modes)
 	}
 	return true

@@ -204,7 +204,7 @@ func (w *watcher) changed(status syscall.WaitStatus) {
 		if status.Signaled() { // as a shell reports it
 			w.status, w.by = cli.ExitSignal+int(status.Signal()), status.Signal()
 		}
-		if w.lent && w.terminal.takeBack(w.child.pid, w.by != 0) {
+		if w.lent && w.terminal.takeBack(w.child.pid, w.by) {
 			w.lent = false
 			if w.by == syscall.SIGINT && !w.passed {
 				// Ctrl-C is meant for the rest of the job, too, such as a script that would go on.
@@ -225,7 +225,7 @@ func (w *watcher) suspended(sig syscall.Signal) {
 		w.goOn()
 		return
 	}
-	w.terminal.takeBack(w.child.pid, false)
+	w.terminal.takeBack(w.child.pid, 0)
 	if w.terminal.hasJobs() {
 		select {
 		case <-w.signals.continued: // from an earlier stop
@@ -264,7 +264,7 @@ func (w *watcher) finish() {
 	<-w.guard.gone
 	if w.terminal != nil {
 		if w.lent {
-			w.terminal.takeBack(w.child.pid, w.by != 0)
+			w.terminal.takeBack(w.child.pid, w.by)
 		}
 		_ = w.terminal.file.Close()
 	}
