@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,21 +42,20 @@ func ended(group int) bool {
 }
 
 // marked lists the processes that have the mark in their environment, if there is a mark: the command's, even those
-// that have left its process group. It finds none if it may not read /proc. It looks again before it says that there is
-// none, because a process that is just being executed has no environment for a moment.
+// that have left its process group. It finds none if it may not read /proc. Before it says that there is none, it looks
+// again at those without an environment: a process that is just being executed has none for a moment.
 func marked(mark string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for look := 0; look < 5 && mark != "" && len(pids) == 0; look++ {
 		time.Sleep(time.Duration(look) * time.Millisecond)
-		files, _ := filepath.Glob("/proc/[0-9]*/environ")
-		for _, file := range files {
+		files = slices.DeleteFunc(files, func(file string) bool {
 			text, err := os.ReadFile(file)
-			if err != nil || !bytes.Contains(text, []byte(mark)) {
-				continue
-			}
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && pid != os.Getpid() {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if bytes.Contains(text, []byte(mark)) && pid != os.Getpid() {
 				pids = append(pids, pid)
 			}
-		}
+			return err != nil || len(text) > 0
+		})
 	}
 	return pids
 }
