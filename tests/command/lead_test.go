@@ -154,7 +154,7 @@ func TestALeaderThatIsInterruptedStandsNoMore(t *testing.T) {
 	t.Run("itself", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
-		j := stand(t, srv, "--lease", "20", election, "-c", leads)
+		j := stand(t, srv, "--lease", "20", "--grace", "8", election, "-c", leads)
 		j.term("leads")
 		srv.Pause()
 		j.term("over")
