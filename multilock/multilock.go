@@ -264,7 +264,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 			got[i], err = lockUntil(t.ctx, l, soon)
 		}
 		// Neither is true any more when it has let go of what it has, and waits for this one alone.
-		if errors.Is(err, holdfast.ErrDeadlock) || t.outOfPatience(err, soon, end) {
+		if errors.Is(err, holdfast.ErrDeadlock) || outOfPatience(err, soon, end) {
 			err = holdfast.ErrBusy
 		}
 		if err != nil {
@@ -276,7 +276,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 
 // outOfPatience reports whether a member failed because its replicas were waited for only until soon, which is not when
 // the call ends.
-func (*taking) outOfPatience(err error, soon, end time.Time) bool {
+func outOfPatience(err error, soon, end time.Time) bool {
 	return errors.Is(err, holdfast.ErrNotAcknowledged) && !soon.Equal(end) && !time.Now().Before(soon)
 }
 

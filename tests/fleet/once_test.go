@@ -115,14 +115,7 @@ func TestALongRunIsAlone(t *testing.T) {
 // A job that is lost while it runs is told so: the ctx of its work ends, and so does the call.
 func TestARunLearnsOfItsLoss(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
-	ran, err := once.New(s, report, time.Hour, nil).Run(t.Context(), func(ctx context.Context) error {
-		srv.Do(t, "DEL", report)
-		<-ctx.Done()
-		return errWork
-	})
-	require.True(t, ran)
+	err := loseTheRun(t, func(context.Context) error { return errWork })
 	require.ErrorIs(t, err, errWork)
 	require.ErrorIs(t, err, holdfast.ErrLost)
 }
@@ -130,17 +123,24 @@ func TestARunLearnsOfItsLoss(t *testing.T) {
 // A loss that work returns itself is said once.
 func TestALossIsSaidOnce(t *testing.T) {
 	t.Parallel()
+	err := loseTheRun(t, context.Cause)
+	lost, ok := errors.AsType[*holdfast.LostError](err)
+	require.True(t, ok)
+	require.Equal(t, lost.Error(), err.Error())
+}
+
+// loseTheRun runs a job whose lock is lost meanwhile, and whose work ends when its ctx does.
+func loseTheRun(t *testing.T, end func(ctx context.Context) error) error {
+	t.Helper()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 	ran, err := once.New(s, report, time.Hour, nil).Run(t.Context(), func(ctx context.Context) error {
 		srv.Do(t, "DEL", report)
 		<-ctx.Done()
-		return context.Cause(ctx)
+		return end(ctx)
 	})
 	require.True(t, ran)
-	lost, ok := errors.AsType[*holdfast.LostError](err)
-	require.True(t, ok)
-	require.Equal(t, lost.Error(), err.Error())
+	return err
 }
 
 // A ctx that has ended is why Every does, also if it ends when a lock has just been lost before the run.

@@ -73,12 +73,6 @@ func awaitBlocked(t *testing.T, srv *redistest.Server) {
 	kit.Await(t, "WAIT", func() bool { return strings.Contains(srv.Str(t, "INFO", "clients"), "blocked_clients:1") })
 }
 
-// awaitInLine waits until a session waits in the line of an rlock.
-func awaitInLine(t *testing.T, srv *redistest.Server) {
-	t.Helper()
-	kit.Await(t, "a waiter in line", func() bool { return len(srv.Strs(t, "KEYS", "holdfast_line:*")) > 0 })
-}
-
 // A session has connections to wait for replicas and to hear messages, however few the client was to have.
 func TestASessionHasAllTheConnectionsThatItNeeds(t *testing.T) {
 	t.Parallel()

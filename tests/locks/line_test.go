@@ -51,6 +51,25 @@ func (q *line) comes(lease time.Duration, opts *rlock.Options) *stander {
 	return st
 }
 
+// deafen breaks the session's subscription, and keeps it from making another one until the rule is removed.
+func (st *stander) deafen(t *testing.T) *proxy.Rule {
+	t.Helper()
+	subscribed := st.subs.Conns()
+	st.subs.Remove()
+	deaf := st.p.On(proxy.Command("SUBSCRIBE"), proxy.ResetBefore, proxy.EveryTime)
+	for _, c := range subscribed {
+		c.Cut()
+	}
+	deaf.Wait(t, 1)
+	return deaf
+}
+
+// awaitInLine waits until one session waits in the line.
+func awaitInLine(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	kit.Await(t, "a waiter in the line", func() bool { return srv.Int(t, "LLEN", lineKey) == 1 })
+}
+
 // waits has a call wait, and returns when it is the last one in the line.
 func (q *line) waits(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) <-chan kit.Result {
 	q.Helper()

@@ -233,13 +233,7 @@ func TestAReleaseWakesThoseOfItsSessionWhoHearNothing(t *testing.T) {
 	h := kit.Lock(t, t.Context(), st.l)
 	next := q.waits(t.Context(), st.l.Lock)
 	kit.SleepUntil(time.Now().Add(600 * time.Millisecond)) // the look of one that has become the first is over
-	subscribed := st.subs.Conns()
-	st.subs.Remove()
-	deaf := st.p.On(proxy.Command("SUBSCRIBE"), proxy.ResetBefore, proxy.EveryTime)
-	for _, c := range subscribed {
-		c.Cut()
-	}
-	deaf.Wait(t, 1)
+	deaf := st.deafen(t)
 	require.NoError(t, h.Release())
 	require.NoError(t, q.granted(kit.Told, next, "the next call").Release())
 	deaf.Remove()
@@ -295,13 +289,7 @@ func TestAPlaceThatALostReplyHasLeft(t *testing.T) {
 	stand.Wait(t, 1)
 	require.Equal(t, 1, q.length())
 
-	subscribed := st.subs.Conns()
-	st.subs.Remove()
-	deaf := st.p.On(proxy.Command("SUBSCRIBE"), proxy.ResetBefore, proxy.EveryTime)
-	for _, c := range subscribed {
-		c.Cut()
-	}
-	deaf.Wait(t, 1)
+	deaf := st.deafen(t)
 	q.srv.Do(t, "DEL", "orders")
 	for _, c := range stand.Conns() {
 		c.Cut()

@@ -232,7 +232,7 @@ func TestHoldersLearnOfASecondInterruption(t *testing.T) {
 			before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
 			subscribe := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
 			got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
-			kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
+			awaitInLine(t, former)
 			kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // it has looked again
 
 			checks := p.On(kit.ScriptNamed("lock_renew").With("held"), proxy.Pass, proxy.EveryTime)
@@ -341,7 +341,7 @@ func TestHoldersLearnOfAFailoverBesideACallForALongerLease(t *testing.T) {
 			next.Do(t, "REPLICAOF", "NO", "ONE")
 			before := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, former.Addr(), nil), "orders", nil))
 			got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock) // so that it listens
-			kit.Await(t, "a waiter in the line", func() bool { return former.Int(t, "LLEN", lineKey) == 1 })
+			awaitInLine(t, former)
 
 			extended := make(chan error, 1)
 			go func() { extended <- extend(t.Context(), e, hold) }()

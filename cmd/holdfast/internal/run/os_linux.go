@@ -29,7 +29,7 @@ func ended(group int) bool {
 	found := false
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // state, parent, group
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // state, parent, group, …, threads
 		if err != nil || len(fields) < 18 || fields[2] != strconv.Itoa(group) {
 			continue
 		}
