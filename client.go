@@ -298,6 +298,7 @@ type link struct {
 	direct *sharing.Direct
 	spoken chan struct{} // closed by speak, when something is first written, or the connection is closed
 	speak  func()
+	ending sync.Once
 
 	underWay func() int64  // how many calls of the session are
 	lasted   time.Duration // how long the last gathering took; the writing goroutine's alone
@@ -312,7 +313,13 @@ func newLink(conn net.Conn, of *links, addr string) *link {
 	}
 }
 
+// Close may be called again, when the client has made another connection already, of which that is no news.
 func (l *link) Close() error {
+	l.ending.Do(l.end)
+	return l.Conn.Close()
+}
+
+func (l *link) end() {
 	l.speak()
 	l.direct.End()
 	if !l.second {
@@ -322,7 +329,6 @@ func (l *link) Close() error {
 	delete(l.of.open, l)
 	l.of.mu.Unlock()
 	l.of.tell(!l.second)
-	return l.Conn.Close()
 }
 
 // Read waits until the client has said something. A server that has too many clients speaks first, and a client that

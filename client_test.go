@@ -131,6 +131,22 @@ func TestAConnectionForMessagesIsNotTakenForOneForCalls(t *testing.T) {
 	require.True(t, sharing.AnyDirect(sharing.Client(client, &all.directs)))
 }
 
+// The client closes a connection that has failed twice, the second time while it makes the next one.
+func TestAConnectionEndsOnce(t *testing.T) {
+	var all links
+	client := &listener{}
+	s := session.New(session.Config{Client: client, Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	defer s.Close()
+	all.session.Store(s)
+	near, _ := net.Pipe()
+	l := newLink(near, &all, "server")
+	require.NoError(t, l.Close())
+	ended := s.Runner().Changes()
+	require.Positive(t, ended)
+	require.NoError(t, l.Close())
+	require.Equal(t, ended, s.Runner().Changes())
+}
+
 // A conn keeps what is written.
 type conn struct {
 	net.Conn

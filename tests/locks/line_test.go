@@ -340,30 +340,30 @@ func TestTheConnectionForMessagesIsNoNewServer(t *testing.T) {
 	renewsRarely := kit.Open(t, q.srv.Addr(), &holdfast.Options{Lease: time.Minute}) // a renewal would count as a call
 	holder := kit.Lock(t, t.Context(), rlock.New(renewsRarely, "orders", nil))
 	waiter, other := q.comes(0, nil), q.comes(0, nil)
-	calls := func(st *stander, name string) *proxy.Rule {
-		return st.p.On(proxy.Command("EVALSHA").With(name), proxy.Pass, proxy.EveryTime)
-	}
 	try := func(st *stander) int {
-		warm := calls(st, "warm")
+		warm := st.p.On(kit.ScriptNamed("rlock_acquire").With("warm"), proxy.Pass, proxy.EveryTime)
 		defer warm.Remove()
 		h, err := rlock.New(st.s, "warm", nil).TryLock(t.Context())
 		require.NoError(t, err)
 		defer func() { require.NoError(t, h.Release()) }()
 		warm.WaitAnswered(t, 1)
-		return warm.Answered() // not what was sent to a connection that had ended
+		return warm.Answered()
 	}
 	try(waiter)
 	try(other)
 	require.Equal(t, 1, try(waiter))
 	require.Equal(t, 1, try(other))
 
-	attempts := calls(waiter, "orders")
+	attempts := waiter.p.On(proxy.Command("EVALSHA").With("orders"), proxy.Pass, proxy.EveryTime)
 	got := q.waits(t.Context(), waiter.l.Lock)
 	require.Equal(t, 2, attempts.Matched(), "an attempt, and one that stands in the line")
 	require.Equal(t, 1, try(waiter))
 
 	require.NoError(t, holder.Detach(), "a session that holds something looks at it when it has connected again")
 	q.srv.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	locked, err := other.l.Locked(t.Context()) // over a new connection
+	require.NoError(t, err)
+	require.True(t, locked)
 	require.Equal(t, 2, try(other), "the first one tells the time")
 	require.Equal(t, 1, try(other))
 	freed, err := other.l.ForceUnlock(t.Context())
