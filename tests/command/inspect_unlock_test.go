@@ -117,6 +117,8 @@ func TestUnlockIfOwner(t *testing.T) {
 	r := run(t, srv, nil, "unlock", "--yes", "--if-owner", java2, "rw")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.stderr, java1)
+	r = run(t, srv, nil, "unlock", "--yes", "--if-owner", "", "rw") // as of a variable that is not set
+	assert.Equal(t, 1, r.code, r.stdout)
 	assert.EqualValues(t, 1, srv.Int(t, "EXISTS", "rw"))
 	ok(t, srv, "unlock", "--yes", "--if-owner", java1, "rw")
 	assert.EqualValues(t, 0, srv.Int(t, "EXISTS", "rw"))

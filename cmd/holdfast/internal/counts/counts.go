@@ -2,6 +2,7 @@
 package counts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,8 +92,7 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 	defer cancel()
 	c.ctx = ctx
 	err = run(c)
-	_, coded := errors.AsType[*cli.ExitError](err)
-	switch {
+	switch _, coded := errors.AsType[*cli.ExitError](err); {
 	case err == nil, coded, errors.Is(err, holdfast.ErrUnknown):
 	case errors.Is(err, holdfast.ErrNotHeld):
 		err = cli.Exit(cli.ExitNo, err)
@@ -115,10 +115,7 @@ func (c *call) refuse(object any, format string, args ...any) error {
 	if !c.asJSON {
 		return cli.Nof(format, args...)
 	}
-	if err := c.say(object, "", ""); err != nil {
-		return err
-	}
-	return cli.Silent(cli.ExitNo)
+	return cmp.Or(c.say(object, "", ""), cli.Silent(cli.ExitNo))
 }
 
 // say prints an answer: the object if JSON is asked for, on a terminal the text, in a pipe the line.

@@ -24,7 +24,8 @@ import (
 type unlocking struct {
 	redis     *cli.Redis
 	kind      string
-	owner     string // who must hold it, if not ""
+	owner     string                 // who must hold it, if --if-owner
+	given     func(flag string) bool // is: an id that is missing is no leave to free anybody's
 	yes, json bool
 }
 
@@ -32,6 +33,7 @@ func unlockCommand(redis *cli.Redis) *cobra.Command {
 	u := &unlocking{redis: redis}
 	cmd := onName(redis, "unlock NAME", "Free a lock whoever holds it", u.run)
 	flags := cmd.Flags()
+	u.given = flags.Changed
 	flags.BoolVarP(&u.yes, "yes", "y", false, "do not ask")
 	flags.StringVar(&u.owner, "if-owner", "", "only if the owner with this `id`, as show prints it, holds it")
 	kindFlag(cmd, &u.kind)
@@ -93,7 +95,7 @@ func (u *unlocking) check(name string, o *survey.Object) error {
 		return cli.Usagef("%s is a string, which may be anything; if it is a lock, say --kind setlock", name)
 	case o.State != survey.Held:
 		return cli.Nof("%s: nobody holds it", name)
-	case u.owner != "" && !slices.Contains(owners(o), u.owner):
+	case u.given("if-owner") && !slices.Contains(owners(o), u.owner):
 		return cli.Nof("%s: %s does not hold it, but %s", name, cli.Safe(u.owner), stateText(o))
 	}
 	return nil
