@@ -28,6 +28,7 @@ const (
 	EnvRedis    = "HOLDFAST_REDIS"
 	EnvUser     = "HOLDFAST_REDIS_USER"
 	EnvPassword = "HOLDFAST_REDIS_PASSWORD"
+	hidden      = "Redis" // the place of a URL that cannot be shown
 )
 
 // Redis is which Redis a command works on.
@@ -61,11 +62,11 @@ func (r *Redis) URL() string {
 	return "redis://" + text
 }
 
-// Place is the URL without what nobody else should see.
+// Place is the URL without what nobody else should see: also a password whose /, ? or # seems to end the host.
 func (r *Redis) Place() string {
 	u, err := url.Parse(r.URL())
-	if err != nil {
-		return "Redis"
+	if err != nil || u.Scheme != "unix" && strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return hidden
 	}
 	return u.Redacted()
 }
@@ -79,13 +80,13 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 		}
 	}
 	opt, err = rueidis.ParseURL(r.URL())
-	if err != nil {
+	if err != nil || r.Place() == hidden {
 		what := "--redis"
 		if r.url == "" {
 			what = EnvRedis
 		}
-		if _, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, with the password
-			err = errors.New("this is no URL: check the port, and in a password write %25 for %, %40 for @, %2F for /")
+		if r.Place() == hidden { // the error quotes the URL, with the password
+			err = errors.New("this is no URL: check the port; in a password %25 is %, %40 is @, %2F is /, %3F is ?, %23 is #")
 		}
 		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; "+
 			"?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)

@@ -10,6 +10,8 @@ import (
 func TestErrorsKeepSecrets(t *testing.T) {
 	for _, url := range []string{
 		"redis://u:se%cret@h", "http://u:secret@h", "redis://u:secret@h/x", "redis://u:sec\x01ret@h", "redis://u:secret@[h",
+		"redis://u:/secret@h", "redis://u:12/secret@h", "redis://u:1@2/secret@h",
+		"redis://u:?secret@h", "redis://u:#secret@h",
 	} {
 		t.Setenv(EnvRedis, url)
 		_, err := new(Redis).Options()
