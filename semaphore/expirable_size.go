@@ -97,16 +97,21 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 
 // Delete removes the semaphore with all permits that are taken, and reports whether there was one. Holds of this
 // session are lost at once, even if the outcome is unknown; others learn of it by their next renewal, or at their
-// release if they are not renewed. Waiters keep waiting until a semaphore is created. It corresponds to delete().
+// release if they are not renewed. Waiters keep waiting until a semaphore is created. After [holdfast.ErrUnknown] the
+// semaphore may have been removed, or may still be, for a third of the lease, at most a minute; holds that this session
+// is granted meanwhile learn of it by then. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
-	ours := e.lock.Granted() // not what is granted while the reply is on its way
-	was, err := e.lock.RunInt(ctx, "delete", e.call(deleteScript))
+	ours, s := e.lock.Granted(), e.lock.Session() // not what is granted while the reply is on its way
+	was, err := e.lock.InTime(ctx, "delete", func(w script.Window) *script.Call {
+		return e.call(deleteScript).Int(w.NotAfter)
+	})
 	switch {
-	case was == 1:
+	case was:
 		ours.Lose()
-		e.lock.Session().Changed()
+		s.Changed()
 	case errors.Is(err, holdfast.ErrUnknown):
 		ours.Forsake()
+		s.ChangedWithin(e.lock.NotAfter())
 	}
-	return was == 1, err
+	return was, err
 }

@@ -216,10 +216,13 @@ func (p *Semaphore) AvailablePermits(ctx context.Context) (int, error) {
 }
 
 // Delete removes the semaphore and reports whether there was one. Waiters keep waiting until there is one again. After
-// [holdfast.ErrUnknown] it may be removed, now or later. It corresponds to delete().
+// [holdfast.ErrUnknown] it may be removed, or may still be, for a third of the session's lease, at most a minute. It
+// corresponds to delete().
 func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
-	was, err := p.ask(ctx, "delete", p.call(deleteScript))
-	return was == 1, err
+	limit := lease.NotAfter(p.object.Session().Lease())
+	return p.object.InTime(ctx, "delete", limit, func(w script.Window) *script.Call {
+		return p.call(deleteScript).Int(w.NotAfter)
+	})
 }
 
 func (p *Semaphore) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.object.Key()) }

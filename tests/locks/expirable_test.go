@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -310,6 +311,67 @@ func TestASemaphoreThatMayBeDeletedTakesItsPermitsAlong(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, kit.Within(t, kit.LongestWait, deleted, "the end of the call"), holdfast.ErrUnknown)
 	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+}
+
+// A Delete that the server executes late removes no other semaphore, whose holders would not learn of it.
+func TestALateDeleteRemovesNoOtherSemaphore(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	for name, remove := range map[string]func(ctx context.Context, s *holdfast.Session) (bool, error){
+		"counting": func(ctx context.Context, s *holdfast.Session) (bool, error) {
+			return semaphore.New(s, "pool").Delete(ctx)
+		},
+		"expirable": func(ctx context.Context, s *holdfast.Session) (bool, error) {
+			return semaphore.NewExpirable(s, "exports", nil).Delete(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, proxied := kit.StartProxied(t)
+			opts := &holdfast.Options{Lease: lease}
+			s, other := kit.Open(t, proxied.Addr(), opts), kit.Open(t, srv.Addr(), opts)
+			require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "warm", nil)).Release()) // it knows the server's clock
+			deletes := proxied.On(kit.ScriptNamed("semaphore_delete"), proxy.Stall, proxy.First)
+			ctx, cancel := context.WithCancel(t.Context())
+			removed := make(chan error, 1)
+			go func() { removed <- kit.ErrorOf(remove(ctx, s)) }()
+			deletes.Wait(t, 1)
+			sent := time.Now()
+			cancel()
+			require.ErrorIs(t, kit.Within(t, kit.LongestWait, removed, "the end of the call"), holdfast.ErrUnknown)
+
+			p, e := kit.NewPool(t, other, 1), kit.NewExports(t, other, 1, time.Hour)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
+			deletes.Release()
+			deletes.WaitAnswered(t, 1)
+			free(t, p, 1)
+			kit.RequirePermits(t, e, 0, 1)
+			require.NoError(t, h.Release())
+		})
+	}
+}
+
+// Nor does a session trust for long what it was granted by a semaphore that it may have deleted afterwards.
+func TestADeleteWithoutAReplyIsNoticed(t *testing.T) {
+	t.Parallel()
+	const fixed = 18 * time.Second
+	_, proxied := kit.StartProxied(t)
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second}), 1, fixed)
+	deletes := proxied.On(kit.ScriptNamed("semaphore_delete"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	deleted := make(chan error, 1)
+	go func() { deleted <- kit.ErrorOf(e.Delete(ctx)) }()
+	deletes.Wait(t, 1)
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, deleted, "the end of the call"), holdfast.ErrUnknown)
+	h, err := e.Acquire(t.Context()) // by another connection
+	require.NoError(t, err)
+	kit.SleepUntil(time.Now().Add(time.Second)) // then the session has asked for what it holds, because of that
+	deletes.Release()
+	deletes.WaitAnswered(t, 1)
+	kit.AwaitSoon(t, fixed/3+3*time.Second, "the loss", func() bool { return errors.Is(h.Err(), holdfast.ErrLost) })
 }
 
 // However many leases end at once, all permits come back, and this keeps the server busy for no longer than it

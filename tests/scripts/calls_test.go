@@ -440,9 +440,20 @@ type expirePermits struct {
 }
 
 func (p expirePermits) call() call {
-	keys := permitKeys[:1]
-	if p.leased {
-		keys = permitKeys[:2]
+	return call{"semaphore_expire", permitKeysOf(p.leased), []string{p.when, p.ms, notAfter(p.late)}}
+}
+
+// deletePermits is for either kind of semaphore.
+type deletePermits struct{ leased, late bool }
+
+func (p deletePermits) call() call {
+	return call{"semaphore_delete", permitKeysOf(p.leased), []string{notAfter(p.late)}}
+}
+
+// permitKeysOf are the keys of a semaphore whose permits have leases, or have none.
+func permitKeysOf(leased bool) []string { //nolint:revive // no control: it is so
+	if leased {
+		return permitKeys[:2]
 	}
-	return call{"semaphore_expire", keys, []string{p.when, p.ms, notAfter(p.late)}}
+	return permitKeys[:1]
 }

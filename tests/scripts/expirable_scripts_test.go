@@ -400,13 +400,15 @@ func TestExpirableScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"with permits": {
-			seed: permitsSeed("1", taken{"a": never}), call: look("semaphore_delete", "x", permitsKey),
-			reply: int64(1), after: none,
+			seed: permitsSeed("1", taken{"a": never}), call: deletePermits{leased: true}, reply: now{}, after: none,
 		},
 		"permits alone": {
-			seed: [][]string{{"ZADD", permitsKey, "1", "a"}}, call: look("semaphore_delete", "x", permitsKey),
-			reply: int64(1), after: none,
+			seed: [][]string{{"ZADD", permitsKey, "1", "a"}}, call: deletePermits{leased: true}, reply: now{}, after: none,
 		},
-		"none there": {call: look("semaphore_delete", "x", permitsKey), reply: int64(0), after: none},
+		"none there": {call: deletePermits{leased: true}, reply: head(0), after: none},
+		"too late": {
+			seed: permitsSeed("1", taken{"a": never}), call: deletePermits{leased: true, late: true}, reply: head(-2),
+			after: permits("1", taken{"a": never}),
+		},
 	})
 }

@@ -95,7 +95,8 @@ func TestSemaphoreScripts(t *testing.T) {
 		"none there": {call: look("semaphore_free", "x"), reply: int64(0), after: none},
 	})
 	runSteps(t, map[string]step{
-		"one":  {seed: seeded("3"), call: look("semaphore_delete", "x"), reply: int64(1), after: none},
-		"none": {call: look("semaphore_delete", "x"), reply: int64(0), after: none},
+		"one":      {seed: seeded("3"), call: deletePermits{}, reply: now{}, after: none},
+		"none":     {call: deletePermits{}, reply: head(0), after: none},
+		"too late": {seed: seeded("3"), call: deletePermits{late: true}, reply: head(-2), after: has("3")},
 	})
 }
