@@ -1,6 +1,7 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -98,8 +99,12 @@ func (t *taking) tryTo(ctx context.Context) error {
 	if ctx.Err() != nil { // what it would take is lost if its reply is
 		return &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
 	}
-	o, waiter := &t.semaphore.object, t.stands()
-	results, away := make(chan error), make(chan struct{})
+	o := &t.semaphore.object
+	// Only as long as the caller waits: what it would take later is lost if the reply is.
+	if err := o.Session().Runner().Ready(ctx, o.Key()); err != nil {
+		return cmp.Or(t.late(ctx), err)
+	}
+	waiter, results, away := t.stands(), make(chan error), make(chan struct{})
 	defer close(away)
 	if !o.Go(func(lasting context.Context) {
 		err := t.send(lasting, waiter)
@@ -127,18 +132,26 @@ func (t *taking) tryTo(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		t.waiter = ""
-		why := context.Cause(ctx)
-		if t.ctx.Err() == nil { // the wait is over while no reply came: nobody knows whether there are any
-			why = holdfast.ErrNoReply
-		}
-		return &script.Failure{Class: script.Refused, Err: why}
+		return t.late(ctx)
 	}
+}
+
+// late is why an attempt has failed whose context has ended before there was a reply; nil: it has not ended.
+func (t *taking) late(ctx context.Context) error {
+	why := context.Cause(ctx)
+	switch {
+	case why == nil:
+		return nil
+	case t.ctx.Err() == nil: // the wait is over while no reply came: nobody knows whether there are any
+		why = holdfast.ErrNoReply
+	}
+	return &script.Failure{Class: script.Refused, Err: why}
 }
 
 // send sends the call.
 func (t *taking) send(ctx context.Context, waiter string) error {
 	p, n, waits := t.semaphore, t.n, t.waits
-	reply, err := p.object.TimedOnce(ctx, func(w script.Window) *script.Call {
+	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
 		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
 		if waits {
 			p.line.publishing(c.Arg(waiter, waiterMillis))

@@ -274,14 +274,12 @@ func (o *Object) UntilLate(ctx context.Context) (context.Context, context.Cancel
 	return until(ctx, time.Now().Add(lease.NotAfter(o.session.Lease())))
 }
 
-// TimedOnce runs a timed call of the object, see [script.Runner.Timed], of which no copy may be sent.
-func (o *Object) TimedOnce(
+// Timed runs a timed call of the object, see [script.Runner.Timed]. If no copy may be sent, there must be a connection
+// already: see [script.Runner.Ready].
+func (o *Object) Timed(
 	ctx context.Context, call func(w script.Window) *script.Call,
 ) (reply script.Reply, err error) {
-	runner := o.session.Runner()
-	if err = runner.Ready(ctx, o.key); err == nil {
-		err = runner.Timed(ctx, &reply, o.key, lease.NotAfter(o.session.Lease()), call)
-	}
+	err = o.session.Runner().Timed(ctx, &reply, o.key, lease.NotAfter(o.session.Lease()), call)
 	return reply, err
 }
 

@@ -41,6 +41,33 @@ func TestAWaitWhoseCtxHasEndedAsksForNoPermit(t *testing.T) {
 	require.Equal(t, 1, attempt.Matched(), "the first one")
 }
 
+// Nor is there when the ctx has ended before there was a connection to ask on.
+func TestACallThatGaveUpBeforeAConnectionWasUpAsksForNoPermit(t *testing.T) {
+	t.Parallel()
+	_, proxied := kit.StartProxied(t)
+	s := kit.Open(t, proxied.Addr(), nil)
+	p := kit.NewPool(t, s, 1)
+	require.NoError(t, p.Acquire(t.Context(), 1)) // now the server's clock is known
+	require.NoError(t, p.Release(t.Context(), 1))
+	attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.Pass, proxy.EveryTime)
+	hello := proxied.On(proxy.Command("HELLO"), proxy.Stall, proxy.EveryTime)
+	proxied.CutAll()
+	kit.Await(t, "the client to notice", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return kit.ErrorOf(p.AvailablePermits(ctx)) != nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	got := goAcquire(ctx, p, 1)
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // time for it to wait for the connection
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, got, "the end"), context.Canceled)
+	hello.Remove()
+	free(t, p, 1)
+	require.NoError(t, s.Close()) // which waits for what is under way
+	require.Zero(t, attempt.Matched())
+}
+
 // Where connections are accepted and end before they are up, as behind a balancer without a server, or at a server that
 // has too many clients, no call was sent: nothing is in doubt, whatever a copy of it would do.
 func TestCountsSurviveConnectionsThatAreNotUp(t *testing.T) {
