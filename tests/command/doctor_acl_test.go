@@ -74,6 +74,7 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 	env := grant(t, srv, "app", rights)
 	expect(t, examine(t, srv, env, "--prefix", "app:", "--kinds", "latch"), "acl", "ok", "")
 	expect(t, examine(t, srv, env, "--prefix", "app:"), "acl", "fail", "name them with --kinds")
+	expect(t, examine(t, srv, env, "--prefix", "app:", "--kinds", ""), "acl", "fail", "name them with --kinds")
 	expect(t, examine(t, srv, env, "--prefix", "app:", "--kinds", "latch,fairlock"), "acl", "fail",
 		"~redisson_lock_queue:{app:*}")
 	expect(t, examine(t, srv, env, "--prefix", "other:", "--kinds", "latch"), "acl", "fail", "~other:*")

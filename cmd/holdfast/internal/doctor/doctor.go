@@ -71,6 +71,8 @@ func Command(redis *cli.Redis) *cobra.Command {
 				return cli.Usagef("--lease is %v, must be at least 1s", q.lease)
 			case q.timeout <= 0:
 				return cli.Usagef("--timeout is %v, must be above 0", q.timeout)
+			case len(q.kinds) == 0: // also if it is given, as by a variable that is not set
+				q.kinds = kinds
 			}
 			return run(cmd.Context(), redis, &q, newPrinter(cmd.OutOrStdout(), q.asJSON))
 		},
@@ -82,8 +84,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	cli.SecondsVar(flags, &q.scan, "scan", 5*time.Second, "how long to go through the keys; 0: not at all")
 	flags.StringVar(&q.prefix, "prefix", "", "what the names of locks begin with, for the check of rights")
 	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check, with ACL DRYRUN (default: your own)")
-	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for (default all)")
-	flags.Lookup("kinds").DefValue = "[]" // all of them are too many for a line
+	flags.StringSliceVar(&q.kinds, "kinds", nil, "kinds of locks to check the rights for (default all)")
 	cli.Choose(cmd, "kinds", kinds)
 	return cmd
 }
@@ -101,14 +102,13 @@ type doctor struct {
 
 // run asks everything and says what it finds.
 func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error {
-	d := &doctor{q: q, place: redis.Place()}
 	opt, err := redis.Options()
 	if err != nil {
 		return err
 	}
 	opt.DisableRetry = true
 	opt.ConnWriteTimeout, opt.Dialer.Timeout, opt.Sentinel.Dialer.Timeout = q.timeout, q.timeout, q.timeout
-	d.opt = opt
+	d := &doctor{q: q, opt: opt, place: redis.Place()}
 	if d.client, err = redis.NewClient(opt); err != nil {
 		out.say(d.unreachable(d.place, err).of("reach", ""))
 		return cmp.Or(out.Err, cli.Silent(cli.ExitUnavailable))
