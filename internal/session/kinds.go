@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -50,6 +52,10 @@ func (o *Object) FailBy(ctx context.Context, over time.Duration, operation strin
 		within, cancel := context.WithTimeout(ctx, max(over-o.session.Now(), Grace/5))
 		defer cancel()
 		err = o.otherKind(within, err)
+	}
+	// A call that was under way, for whose reply Close has not waited.
+	if (errors.Is(err, rueidis.ErrClosing) || errors.Is(err, ErrNoReply)) && o.session.Closed() {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return o.Label.Fail(operation, err)
 }

@@ -52,8 +52,8 @@ func maskLosses(errs []error) {
 
 // isLoss reports whether a member fails so because it is not held any more, or was never granted.
 func isLoss(err error) bool {
-	return errors.Is(err, session.ErrLost) || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotHeld) ||
-		errors.Is(err, errMissing)
+	return errors.Is(err, session.ErrLost) || errors.Is(err, session.ErrNotHeld) || errors.Is(err, errMissing) ||
+		errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrUnknown)
 }
 
 // release gives a member back.

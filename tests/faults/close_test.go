@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -268,6 +269,38 @@ func TestCloseIsBounded(t *testing.T) {
 			p.ResumeAll()
 			require.NoError(t, other.Release())
 			kit.Await(t, "the end of the lease", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+		})
+	}
+}
+
+// A call whose reply does not come before Close gives up ends because the session does, and says so.
+func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for name, call := range map[string]func(ctx context.Context, s *holdfast.Session) error{
+		"Lock": func(ctx context.Context, s *holdfast.Session) error {
+			return kit.ErrorOf(rlock.New(s, "x", nil).Lock(ctx))
+		},
+		"TryLock": func(ctx context.Context, s *holdfast.Session) error {
+			return kit.ErrorOf(setlock.New(s, "x", nil).TryLock(ctx))
+		},
+		"Locked": func(ctx context.Context, s *holdfast.Session) error {
+			return kit.ErrorOf(rlock.New(s, "x", nil).Locked(ctx))
+		},
+		"Acquire": func(ctx context.Context, s *holdfast.Session) error {
+			return semaphore.New(s, "y").Acquire(ctx, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // a silent connection outlasts Close
+			held := p.On(proxy.Command("EVAL", "EVALSHA"), proxy.HoldReply, proxy.EveryTime)
+			end := make(chan error, 1)
+			go func() { end <- call(t.Context(), s) }()
+			held.WaitMatched(t, 1)
+			_ = closing(t, s) // of permits that are taken meanwhile it knows nothing
+			require.ErrorIs(t, kit.Within(t, time.Second, end, "the end of the call"), holdfast.ErrClosed)
 		})
 	}
 }
