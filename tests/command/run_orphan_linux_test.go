@@ -76,3 +76,13 @@ func TestRunEndsWhatHasLostItsFirstThread(t *testing.T) {
 	require.Empty(t, j.gone())
 	require.Equal(t, 5, j.code())
 }
+
+// To wait for what the command has left takes next to none of the processors' time, however much else runs.
+func TestRunWaitsAtNoCost(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const grace = 5 * time.Second
+	j := begin(t, srv, "--grace", grace.String(), "x", "--", "sh", "-c", `trap "" TERM; sleep 60 & exit 5`)
+	require.Equal(t, 5, j.code())
+	require.Less(t, j.cmd.ProcessState.UserTime()+j.cmd.ProcessState.SystemTime(), grace/5)
+}

@@ -134,8 +134,7 @@ func (s *settings) usagef(format string, args ...any) error {
 }
 
 // check validates the arguments and finds the program.
-func (s *settings) check(cmd *cobra.Command, args []string) error {
-	var err error
+func (s *settings) check(cmd *cobra.Command, args []string) (err error) {
 	if s.argv, err = s.split(cmd, args); err != nil {
 		return err
 	}
@@ -152,11 +151,9 @@ func (s *settings) check(cmd *cobra.Command, args []string) error {
 	if byShell {
 		s.argv = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", s.shell}
 	}
-	path, err := exec.LookPath(s.argv[0])
-	if err != nil {
+	if s.path, err = exec.LookPath(s.argv[0]); err != nil {
 		return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %w", s.verb, err))
 	}
-	s.path = path
 	return nil
 }
 
@@ -211,9 +208,7 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 	case !s.noFork && s.lease < time.Second:
 		return s.usagef("--lease is %v, must be at least 1s for a lock that is renewed", s.lease)
 	}
-	if changed("wait") && s.limit == 0 {
-		s.nonblock = true
-	}
+	s.nonblock = s.nonblock || changed("wait") && s.limit == 0
 	return nil
 }
 

@@ -23,20 +23,25 @@ func rename(name string) { _ = os.WriteFile("/proc/self/comm", []byte(name), 0) 
 // itself is the program's file, even if it has been replaced since.
 func itself() (string, error) { return "/proc/self/exe", nil }
 
-// ended reports whether all threads of all processes of a group have ended, and only nobody has waited for them yet.
-func ended(group int) bool {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	found := false
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+// ended reports whether all threads of all processes of a group have ended, and only nobody has waited for them yet. It
+// remembers one that lives, and looks at all processes of the machine only when that has ended.
+func ended(group int, lives *string) bool {
+	files, found := []string{*lives}, false
+	for i := 0; i < len(files); i++ {
+		text, err := os.ReadFile(files[i])
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // state, parent, group, …, threads
-		if err != nil || len(fields) < 18 || fields[2] != strconv.Itoa(group) {
-			continue
-		}
-		if fields[0] != "Z" || fields[17] != "1" {
+		switch {
+		case err != nil || len(fields) < 18 || fields[2] != strconv.Itoa(group):
+		case fields[0] != "Z" || fields[17] != "1":
+			*lives = files[i]
 			return false
+		default:
+			found = true
 		}
-		found = true
+		if i == 0 {
+			all, _ := filepath.Glob("/proc/[0-9]*/stat")
+			files = append(files, all...)
+		}
 	}
 	return found
 }

@@ -26,6 +26,7 @@ type child struct {
 	pid     int
 	mark    string                  // in the environment of its processes
 	changed chan syscall.WaitStatus // stopped, continued, ended
+	lives   string                  // what tells of a process of the group that was alive
 }
 
 // spawn starts the command. It gives it the terminal, if that is to be lent, as a shell gives it to a job.
@@ -89,7 +90,7 @@ func (c *child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.pid, sig) }
 // alive reports whether a process of the group is left, be it another user's, which nobody may end. Zombies do not
 // count: their parent may have left the group, and never wait for them.
 func (c *child) alive() bool {
-	return !errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) && !ended(c.pid)
+	return !errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) && !ended(c.pid, &c.lives)
 }
 
 // terminate asks the processes of the group, and those with the mark, to end, and continues them so that they can.

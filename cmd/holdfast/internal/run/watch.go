@@ -36,9 +36,8 @@ type watcher struct {
 }
 
 // start starts the command and its guard.
-func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *reporter) (*watcher, error) {
+func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *reporter) (_ *watcher, err error) {
 	w := &watcher{settings: s, hold: hold, signals: signals, say: say, terminal: openTerminal()}
-	var err error
 	if w.guard, err = startGuard(o.mark()); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
