@@ -28,8 +28,8 @@ type RedLockOptions struct {
 	// ServerTimeout bounds the wait for each server in taking, extending and releasing, so that a server that is gone
 	// costs little of the lease. The default is a hundredth of the shortest lease, but at least 100 ms and at most a
 	// second, and never more than a quarter of the lease. Whatever it is, releasing takes at most a third of the lease or
-	// 5 s, whichever is less. It bounds the wait for replicas as well ([holdfast.Options.Acks]): set it if they take
-	// longer.
+	// 5 s, whichever is less. It bounds the wait for replicas as well ([holdfast.Options.Acks]), which then fails with
+	// [holdfast.ErrNotAcknowledged]: set it if they take longer.
 	ServerTimeout time.Duration
 
 	// MinValidity is how long a hold must be trusted, without a renewal, when it is granted. A hold with less time left is

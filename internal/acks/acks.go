@@ -146,7 +146,7 @@ func await(ctx context.Context, s *session.Session, limit time.Duration, grants 
 	w := &waiter{grants: grants, done: make(chan error, 1)}
 	defer w.over.Store(true)
 	rs.join(w)
-	limit = min(limit, lease.Add(s.Now(), 2*rs.acks.Timeout+grace))
+	limit = min(limit, s.AcksUntil(ctx), lease.Add(s.Now(), 2*rs.acks.Timeout+grace))
 	timer := time.NewTimer(min(limit, trusted(grants)) - s.Now())
 	defer timer.Stop()
 	for {

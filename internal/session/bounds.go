@@ -79,5 +79,20 @@ func Beside(ctx context.Context, limit time.Duration, late error) (context.Conte
 	return sharing.Dateless(beside), cancel
 }
 
+type acksKey struct{}
+
+// WithAcksUntil returns ctx, under which replicas are waited for no longer than until then.
+func WithAcksUntil(ctx context.Context, end time.Time) context.Context {
+	return context.WithValue(ctx, acksKey{}, end)
+}
+
+// AcksUntil is that moment of ctx; the latest one if it has none.
+func (s *Session) AcksUntil(ctx context.Context) time.Duration {
+	if end, ok := ctx.Value(acksKey{}).(time.Time); ok {
+		return s.Moment(end)
+	}
+	return Forever
+}
+
 // Bound is how long a release may take that has the session's lease.
 func (s *Session) Bound() time.Duration { return s.bounds.limit }

@@ -121,7 +121,7 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	g := q.newGroup(ctx)
 	e := q.attempt(ctx.Done())
-	asking, cancel := session.Beside(ctx, e.limit, errNoAnswer)
+	asking, cancel := session.Beside(q.replicas(ctx), e.limit, errNoAnswer)
 	err = errUndone // as long as an observer may keep it from being had
 	defer func() {
 		if err != nil {
@@ -146,7 +146,17 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 
 // within is the context of one call to a server outside of an attempt.
 func (q *Quorum) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, q.timeout(), errNoAnswer)
+	return context.WithTimeoutCause(q.replicas(ctx), q.timeout(), errNoAnswer)
+}
+
+// replicas returns ctx with a limit for waits for replicas, if any session asks them: a little less than for the
+// server, so that the call can still say that too few have it.
+func (q *Quorum) replicas(ctx context.Context) context.Context {
+	if !slices.ContainsFunc(q.Locks, func(l *core.Lock) bool { return l.Session().Config().Acks != nil }) {
+		return ctx
+	}
+	limit := q.timeout()
+	return session.WithAcksUntil(ctx, time.Now().Add(limit-min(limit/5, session.Grace)))
 }
 
 // answered returns the error of a call that was made within such a context. The end of that context must not be taken
