@@ -29,7 +29,7 @@ type RedLockOptions struct {
 	// costs little of the lease. The default is a hundredth of the shortest lease, but at least 100 ms and at most a
 	// second, and never more than a quarter of the lease. Whatever it is, releasing takes at most a third of the lease or
 	// 5 s, whichever is less. It bounds the wait for replicas as well ([holdfast.Options.Acks]), which then fails with
-	// [holdfast.ErrNotAcknowledged]: set it if they take longer.
+	// [holdfast.ErrNotAcknowledged]. By default, replicas have AcksTimeout besides, but at most a third of the lease.
 	ServerTimeout time.Duration
 
 	// MinValidity is how long a hold must be trusted, without a renewal, when it is granted. A hold with less time left is

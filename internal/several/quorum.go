@@ -61,6 +61,22 @@ func (q *Quorum) timeout() time.Duration {
 	return min(max(shortest/100, leastTimeout), mostTimeout, shortest/4)
 }
 
+// asking is for how long a server is waited for that is asked for a lease, and for replicas that are to have it. If
+// nobody has set that, these have as long as their sessions say, but no more than a third of the lease.
+func (q *Quorum) asking() time.Duration {
+	limit, replicas := q.timeout(), time.Duration(0)
+	if q.ServerTimeout > 0 {
+		return limit
+	}
+	for _, l := range q.Locks {
+		if acks := l.Session().Config().Acks; acks != nil {
+			replicas = max(replicas, acks.Timeout)
+		}
+	}
+	shortest, _ := q.Leases()
+	return limit + min(replicas, shortest/3)
+}
+
 // Lock waits for the lock for at most limit, or until ctx ends.
 func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration) (*core.Hold, error) {
 	if err := q.ready(ctx, operation); err != nil {
@@ -146,7 +162,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 
 // within is the context of one call to a server outside of an attempt.
 func (q *Quorum) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(q.replicas(ctx), q.timeout(), errNoAnswer)
+	return context.WithTimeoutCause(q.replicas(ctx), q.asking(), errNoAnswer)
 }
 
 // replicas returns ctx with a limit for waits for replicas, if any session asks them: a little less than for the
@@ -155,7 +171,7 @@ func (q *Quorum) replicas(ctx context.Context) context.Context {
 	if !slices.ContainsFunc(q.Locks, func(l *core.Lock) bool { return l.Session().Config().Acks != nil }) {
 		return ctx
 	}
-	limit := q.timeout()
+	limit := q.asking()
 	return session.WithAcksUntil(ctx, time.Now().Add(limit-min(limit/5, session.Grace)))
 }
 

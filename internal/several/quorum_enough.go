@@ -66,7 +66,7 @@ func (e *enough) after(i int, err error) bool {
 
 // attempt is how long the servers are waited for that are asked for the lock, at most until ends is closed.
 func (q *Quorum) attempt(ends <-chan struct{}) *enough {
-	e := &enough{need: q.need(), missing: len(q.Locks), limit: q.timeout(), ends: ends}
+	e := &enough{need: q.need(), missing: len(q.Locks), limit: q.asking(), ends: ends}
 	for i, l := range q.Locks {
 		if of(l.Session()).silence.lasts(l.Session()) >= e.limit { // it was waited for in vain
 			if e.mute == nil {

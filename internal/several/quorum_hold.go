@@ -76,7 +76,7 @@ func (g *quorumGroup) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	patience := g.patience()
-	patience.limit = g.quorum.timeout()
+	patience.limit = g.quorum.asking()
 	err := g.each(patience, func(m *member) error {
 		within, cancel := g.quorum.within(ctx)
 		defer cancel()

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -41,4 +43,25 @@ func TestARedLockTellsThatTooFewReplicasHaveIt(t *testing.T) {
 		r.Resume()
 	}
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+}
+
+// Unless a RedLock is told for how long to wait, replicas have as long as their sessions say.
+func TestARedLockWaitsForReplicasAsLongAsItsSessions(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	for _, srv := range f.Servers {
+		redistest.StartReplica(t, srv)
+	}
+	near := f.Near(&holdfast.Options{Lease: time.Minute, Acks: 1, AcksTimeout: 20 * time.Second})
+	patient := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
+	require.NoError(t, kit.Lock(t, t.Context(), patient).Release()) // now the connections stand
+	f.Empty()
+	remove := f.OnEach(proxy.Command("WAIT"), proxy.Delay(2*time.Second), proxy.EveryTime, 0, 1, 2)
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{TrustRestarted: true})
+	h, err := l.TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), time.Minute))
+	remove()
+	require.NoError(t, h.Release())
+	f.Empty()
 }
