@@ -340,9 +340,10 @@ func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast
 
 // tryUntil makes one attempt, which a silent server keeps for little longer than until end.
 func tryUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast.Hold, error) {
-	within, cancel := context.WithTimeoutCause(ctx, max(time.Until(end), 0)+session.Grace, session.ErrNoReply)
+	end = time.Now().Add(max(time.Until(end), 0))
+	within, cancel := context.WithDeadlineCause(ctx, end.Add(session.Grace), session.ErrNoReply)
 	defer cancel()
-	h, err := l.TryLock(within)
+	h, err := l.TryLock(session.WithAcksUntil(within, end.Add(session.Grace/2)))
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(within), session.ErrNoReply) {
 		return nil, session.Unknown(session.ErrNoReply) // it is not ctx that has ended
 	}
