@@ -171,7 +171,8 @@ const (
 //   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a connection that goes silent is
 //     noticed while there is still time to renew on a new one; if they are not set, at most 5 s and 1 s;
 //   - Dialer.Timeout at most the lesser of 2 s and Lease/6. Open itself, when nothing is held yet, repeats its attempts
-//     for up to 2 s, or less if opt says so. All this applies to Sentinel.Dialer as well;
+//     for up to 2 s, or less if opt says so. All this applies to Sentinel.Dialer as well, for each sentinel by itself:
+//     they are asked one after the other;
 //   - Sentinel.TopologyRefreshInterval 5 s, ClusterOption.MaxMovedRedirections 8 and
 //     ClusterOption.ShardsRefreshInterval 10 s, unless set.
 //
