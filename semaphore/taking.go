@@ -107,7 +107,7 @@ func (t *taking) tryTo(ctx context.Context) error {
 	waiter, results, away := t.stands(), make(chan error), make(chan struct{})
 	defer close(away)
 	if !o.Go(func(lasting context.Context) {
-		err := t.send(lasting, waiter)
+		err := t.send(&script.Outlasting{Context: lasting, Caller: ctx}, waiter)
 		if err == nil && o.Session().Closed() {
 			t.giveBack()
 			err = holdfast.ErrClosed

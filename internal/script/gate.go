@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -155,7 +156,8 @@ func (r *Runner) Alone(ctx context.Context, key string, do func() error) error {
 // determined when it has its place: it may have had to wait for long. A renewal of a direct connection is alone, see
 // [Runner.Alone].
 func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error) {
-	if ctx.Err() == nil {
+	outlasts, _ := ctx.(*Outlasting)
+	if ctx.Err() == nil && (outlasts == nil || outlasts.Caller.Err() == nil) {
 		p := place{gate: r.nodes.gate(key), lane: lane, alone: lane == Keep && sharing.AnyDirect(r.client)}
 		if p.take(ctx) {
 			if p.gate.settled(ctx) {
@@ -167,7 +169,11 @@ func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error
 			p.leave()
 		}
 	}
-	return place{}, &Failure{Class: Refused, Err: context.Cause(Limited(ctx))}
+	why := context.Cause(Limited(ctx))
+	if outlasts != nil {
+		why = cmp.Or(context.Cause(outlasts.Caller), why)
+	}
+	return place{}, &Failure{Class: Refused, Err: why}
 }
 
 func (p place) take(ctx context.Context) bool {

@@ -27,11 +27,28 @@ func EndsLate(ctx context.Context, end time.Time, cause error) *EndingLate {
 	return &EndingLate{Context: ctx, end: end, cause: cause}
 }
 
+// An Outlasting is the context of a call that outlasts its caller, who may leave it behind when it has been sent, and
+// not before: it waits in front of the connection no longer than its caller does.
+type Outlasting struct {
+	context.Context                 //nolint:containedctx // what it is for
+	Caller          context.Context //nolint:containedctx // as above
+}
+
 // inTime is ctx for a wait in front of the connection, which ends when ctx should. If the connection is up after that,
 // the call itself needs no end of its own.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l, ok := ctx.(*EndingLate); ok && l.limited.Load() == nil {
-		return context.WithDeadlineCause(l.Context, l.end, l.cause)
+	switch c := ctx.(type) {
+	case *EndingLate:
+		if c.limited.Load() == nil {
+			return context.WithDeadlineCause(c.Context, c.end, c.cause)
+		}
+	case *Outlasting:
+		caller, cancel := context.WithCancel(c.Caller)
+		stop := context.AfterFunc(c.Context, cancel)
+		return caller, func() {
+			stop()
+			cancel()
+		}
 	}
 	return ctx, func() {}
 }

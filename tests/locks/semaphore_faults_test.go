@@ -68,6 +68,30 @@ func TestACallThatGaveUpBeforeAConnectionWasUpAsksForNoPermit(t *testing.T) {
 	require.Zero(t, attempt.Matched())
 }
 
+// Nor if it has ended while too many other calls were under way for another one to be sent.
+func TestACallThatGaveUpBehindOthersAsksForNoPermit(t *testing.T) {
+	t.Parallel()
+	const callers, underWay = 600, 440
+	_, proxied := kit.StartProxied(t)
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 90 * time.Second})
+	p := kit.NewPool(t, s, 1)
+	require.NoError(t, p.Acquire(t.Context(), 1)) // now the server's clock is known
+	require.NoError(t, p.Release(t.Context(), 1))
+	attempts := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() { assert.ErrorIs(t, p.TryAcquire(ctx, 1), context.Canceled) })
+	}
+	attempts.WaitMatched(t, underWay)
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // time for the others to be sent
+	cancel()
+	all.Wait()
+	attempts.Release()
+	require.NoError(t, s.Close()) // which waits for what is under way
+	require.Equal(t, underWay, attempts.Matched())
+}
+
 // Where connections are accepted and end before they are up, as behind a balancer without a server, or at a server that
 // has too many clients, no call was sent: nothing is in doubt, whatever a copy of it would do.
 func TestCountsSurviveConnectionsThatAreNotUp(t *testing.T) {
