@@ -83,6 +83,9 @@ type acksKey struct{}
 
 // WithAcksUntil returns ctx, under which replicas are waited for no longer than until then.
 func WithAcksUntil(ctx context.Context, end time.Time) context.Context {
+	if earlier, ok := ctx.Value(acksKey{}).(time.Time); ok && earlier.Before(end) {
+		return ctx
+	}
 	return context.WithValue(ctx, acksKey{}, end)
 }
 

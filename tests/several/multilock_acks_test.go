@@ -16,20 +16,29 @@ import (
 // A multilock says that too few replicas have a member also where it must not wait for that one.
 func TestAMultiLockTellsThatTooFewReplicasHaveAMember(t *testing.T) {
 	t.Parallel()
-	one, two := redistest.Start(t), redistest.Start(t)
-	replica := redistest.StartReplica(t, two)
-	m := multilock.New(rlock.New(kit.Open(t, one.Addr(), nil), kit.Orders, nil),
-		rlock.New(kit.Open(t, two.Addr(), &holdfast.Options{
-			Lease: time.Minute, Acks: 1, AcksTimeout: 20 * time.Second,
-		}), kit.Orders, nil))
-	require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // now the connections stand
-	replica.Pause()
-	_, err := m.TryLockFor(t.Context(), 900*time.Millisecond) // long enough to be granted both
-	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
-	require.NotErrorIs(t, err, holdfast.ErrUnknown)
-	kit.Await(t, "both to be given back", func() bool {
-		return kit.KeysLeft(t, []*redistest.Server{one, two}) == 0
-	})
-	replica.Resume()
-	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	f := kit.NewFleet(t, 4)
+	var replicas []*redistest.Server
+	for _, srv := range f.Servers[1:] {
+		replicas = append(replicas, redistest.StartReplica(t, srv))
+	}
+	first := rlock.New(kit.Open(t, f.Servers[0].Addr(), nil), kit.Orders, nil)
+	asks := f.Far(&holdfast.Options{Lease: time.Minute, Acks: 1, AcksTimeout: 20 * time.Second})[1:]
+	for name, second := range map[string]holdfast.Locker{
+		"rlock":   rlock.New(asks[0], kit.Orders, nil),
+		"redlock": kit.RedLock(asks, kit.Orders, kit.ReentrantMember, kit.Patient),
+	} {
+		m := multilock.New(first, second)                         // which have one name
+		require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // now the connections stand
+		f.Empty()
+		for _, r := range replicas {
+			r.Pause()
+		}
+		_, err := m.TryLockFor(t.Context(), 900*time.Millisecond) // long enough to be granted both
+		require.ErrorIs(t, err, holdfast.ErrNotAcknowledged, name)
+		require.NotErrorIs(t, err, holdfast.ErrUnknown, name)
+		f.Empty()
+		for _, r := range replicas {
+			r.Resume()
+		}
+	}
 }
