@@ -99,19 +99,17 @@ func TestAHoldThatIsLostMeanwhileSaysSo(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	kit.LoadScripts(t, srv)
-	const lease = kit.Lease
 	from, to := proxy.Start(t, srv.Addr()), proxy.Start(t, srv.Addr())
-	a := kit.Open(t, from.Addr(), &holdfast.Options{Lease: lease})
-	b := kit.Open(t, to.Addr(), &holdfast.Options{Lease: lease})
+	a := kit.Open(t, from.Addr(), nil)
+	b := kit.Open(t, to.Addr(), &holdfast.Options{Lease: 5 * kit.Lease}) // HandTo waits for a third of that
 	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
 	from.Silence()
-	answer := to.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
-	kit.SleepUntil(hold.Deadline().Add(-lease / 6)) // HandTo waits for a third of the lease at most
+	answer := to.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.EveryTime) // it is sent again before that
 	handed := make(chan error, 1)
 	go func() { handed <- kit.ErrorOf(hold.HandTo(t.Context(), b)) }()
 	answer.Wait(t, 1)
 	kit.Await(t, "the loss", func() bool { return hold.Err() != nil })
-	answer.Release()
+	answer.Remove()
 	require.ErrorIs(t, kit.Within(t, kit.LongestWait, handed, "the hand-over"), holdfast.ErrLost)
 	from.ResumeAll()
 }

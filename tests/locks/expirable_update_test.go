@@ -355,7 +355,7 @@ func TestAnUpdateIsNotExecutedLateByAClockThatWasSetBack(t *testing.T) {
 // So is who makes the lease of a permit shorter that is not renewed any more, because of MaxHold.
 func TestTheEndOfALeaseThatWasMadeShorterIsToldAfterTheLongestTime(t *testing.T) {
 	t.Parallel()
-	const most = 3 * time.Second
+	const most = 6 * time.Second
 	o := &lookout{}
 	opts := &holdfast.Options{Lease: most, MaxHold: most, Observer: o.observer()}
 	e := kit.NewExports(t, kit.Open(t, redistest.Start(t).Addr(), opts), 1, 0)

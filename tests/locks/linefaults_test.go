@@ -69,7 +69,7 @@ func TestAWaiterThatIsCutOffWhenItsTurnComes(t *testing.T) {
 func TestACallThatStandsWithoutAReply(t *testing.T) {
 	t.Parallel()
 	stand := kit.ScriptNamed("rlock_stand")
-	const lease = 3 * time.Second
+	const lease = 6 * time.Second
 	for name, c := range map[string]struct {
 		action  proxy.Action
 		stands  bool          // by then
@@ -115,7 +115,7 @@ func TestACallThatStandsWithoutAReply(t *testing.T) {
 						q.trusted(r.Hold)
 						require.NoError(t, r.Hold.Release())
 						after = nil
-					case <-time.After(kit.LongestWait):
+					case <-time.After(2 * lease):
 						t.Fatalf("nobody has it but %q, in line: %v", q.holder(), q.srv.Strs(t, "LRANGE", lineKey, "0", "-1"))
 					}
 				}
