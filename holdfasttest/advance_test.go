@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/once"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -181,6 +182,33 @@ func TestAllWaitersOfAFairLockGetItInTheEnd(t *testing.T) {
 			require.NoError(t, r.hold.Release())
 			return true
 		})
+	}
+}
+
+// A job is due an interval after its run began, whatever part of that has passed at once.
+func TestTimePassesInARunOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, takeOver := range []bool{false, true} {
+		server := holdfasttest.NewServer(t)
+		opts := &once.Options{TakeOver: takeOver}
+		job, elsewhere := once.New(server.Open(nil), "job", time.Minute, opts), server.Open(nil)
+		runs := func(times int) bool {
+			ran, err := job.Run(t.Context(), func(ctx context.Context) error {
+				for range times {
+					server.Advance(20 * time.Second)
+				}
+				return ctx.Err()
+			})
+			require.NoError(t, err)
+			return ran
+		}
+		require.True(t, runs(2))
+		left, err := rlock.New(elsewhere, "job", nil).RemainingLease(t.Context())
+		require.NoError(t, err)
+		assert.LessOrEqual(t, left, 30*time.Second, "the session's lease, or less") // and not a minute from the end
+		assert.False(t, runs(0))
+		server.Advance(31 * time.Second)
+		assert.True(t, runs(0))
 	}
 }
 

@@ -121,7 +121,7 @@ func (j *Job) run(
 	if err != nil {
 		return false, err
 	}
-	r := run{job: j, hold: hold, over: time.Now().Add(j.interval)}
+	r := run{job: j, hold: hold, began: (*session.Session)(j.session).Now()}
 	defer r.end()
 	if !j.takeOver {
 		if err := r.leave(ctx, j.interval); err != nil {
@@ -142,10 +142,15 @@ const minInterval = 10 * time.Millisecond
 
 // A run is one of the job.
 type run struct {
-	job  *Job
-	hold *holdfast.Hold
-	over time.Time // when the interval is over
-	kept bool      // the session keeps the lock, as nothing could be left behind
+	job   *Job
+	hold  *holdfast.Hold
+	began time.Duration // the moment of the session, whose time tests may put forward
+	kept  bool          // the session keeps the lock, as nothing could be left behind
+}
+
+// rest is how long it is until the interval is over.
+func (r *run) rest() time.Duration {
+	return r.job.interval - ((*session.Session)(r.job.session).Now() - r.began)
 }
 
 // leave leaves a hold behind that lasts for d: nested in that of the run, so that each ends at its own time.
@@ -163,14 +168,14 @@ func (r *run) leave(ctx context.Context, d time.Duration) error {
 // finish leaves a hold behind after work has succeeded. If that fails, the session keeps the lock until a hold has been
 // left after all, or the interval is over.
 func (r *run) finish() {
-	if time.Until(r.over) < minInterval || r.leaveRest() == nil {
+	if r.rest() < minInterval || r.leaveRest() == nil {
 		return
 	}
 	r.kept = true
 	s, jobs, name := (*session.Session)(r.job.session), keptBy(r.job.session), r.job.Name()
 	jobs.Store(name, r.hold)
 	// Close does not wait for the timer's goroutine: whoever observes the end of the hold may close the session.
-	end := time.AfterFunc(time.Until(r.over), func() {
+	end := time.AfterFunc(r.rest(), func() {
 		_ = r.hold.Release()
 		jobs.CompareAndDelete(name, r.hold)
 	})
@@ -189,7 +194,7 @@ func (r *run) finish() {
 func (r *run) leaveRest() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return r.leave(ctx, max(time.Until(r.over), minInterval))
+	return r.leave(ctx, max(r.rest(), minInterval))
 }
 
 // keptJobs are the holds by which a session keeps jobs for the rest of the interval, by the jobs' names.
