@@ -134,6 +134,18 @@ func TestLsOnATerminal(t *testing.T) {
 	assert.NotContains(t, x.sees(), "\t")
 }
 
+// One long name, as a URL or a mistake can be, does not make the other rows as long.
+func TestLsOfALongNameOnATerminal(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	fill(t, srv, 50)
+	srv.Do(t, "SET", strings.Repeat("long", 1000), "1")
+	x := onTerminal(t, srv, "ls")
+	assert.Equal(t, 0, x.ends(t))
+	assert.Less(t, len(x.sees()), 4000+52*200)
+	assert.Contains(t, x.sees(), "longlong")
+}
+
 func TestLsWatch(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

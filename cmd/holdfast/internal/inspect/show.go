@@ -323,7 +323,7 @@ func atLength(p *survey.Party) string {
 	return text
 }
 
-// A table lays out rows as they come: columns only ever grow wider.
+// A table lays out rows as they come: columns only ever grow wider. A longer cell than 100 shifts its own row alone.
 type table struct {
 	rows   [][]string
 	widths []int
@@ -341,7 +341,7 @@ func newTable() *table {
 func (t *table) aligned() string {
 	for _, cells := range t.rows {
 		for i, cell := range cells[:len(cells)-1] {
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+			t.widths[i] = max(t.widths[i], min(utf8.RuneCountInString(cell), 100))
 		}
 	}
 	var b strings.Builder
