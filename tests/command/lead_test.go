@@ -165,6 +165,29 @@ func TestALeaderThatIsInterruptedStandsNoMore(t *testing.T) {
 	})
 }
 
+// A signal to the whole fleet, such as one to reopen logs, is for the leader's command. It ends no candidate, and the
+// command of the next leader hears nothing of it.
+func TestCandidatesOutliveSignalsForTheCommand(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, &holdfast.Options{Anonymous: true})
+	first := stand(t, srv, election, "-c", `trap "echo told" USR1 USR2 ALRM; `+leads)
+	first.term("leads")
+	second := stand(t, srv, election, "-c", leads)
+	candidates(t, s, 1)
+	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM} {
+		second.signal(sig)
+		first.signal(sig)
+		require.Equal(t, "told", first.line())
+	}
+	first.signal(syscall.SIGTERM)
+	first.term("over")
+	second.term("leads")
+	second.signal(syscall.SIGUSR1)
+	require.Equal(t, 128+int(syscall.SIGUSR1), second.code(), &second.stderr)
+	require.Contains(t, second.stderr.String(), "executing")
+}
+
 // A leader that is cut off ends its command before the next term begins, and waits the outage out.
 func TestALeaderOutlivesAnOutage(t *testing.T) {
 	t.Parallel()

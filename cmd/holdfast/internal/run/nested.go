@@ -64,10 +64,8 @@ func (o outer) environ(list []outer) []string {
 	if o.Token > 0 {
 		env = append(env, envToken+"="+strconv.FormatInt(o.Token, 10))
 	}
-	if runs, err := json.Marshal(list); err == nil {
-		env = append(env, envRuns+"="+string(runs))
-	}
-	return env
+	runs, _ := json.Marshal(list) // never fails
+	return append(env, envRuns+"="+string(runs))
 }
 
 // under returns the outer run whose hold is enough for this one, nil if there is none.

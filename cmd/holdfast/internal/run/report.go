@@ -42,12 +42,11 @@ func newReporter(out io.Writer, s *settings) *reporter {
 
 // flush waits until everything is written, but at most a second, because perhaps nobody reads it.
 func (r *reporter) flush() {
-	const most = time.Second
 	l := line{written: make(chan struct{})}
 	r.put(l)
 	select {
 	case <-l.written:
-	case <-time.After(most):
+	case <-time.After(time.Second):
 	}
 }
 

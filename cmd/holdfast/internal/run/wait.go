@@ -21,17 +21,21 @@ import (
 // signals are those that have come and are not handled yet.
 type signals struct {
 	passed    chan os.Signal // for the command; before there is one they end the wait
-	seen      chan os.Signal // SIGTSTP and SIGWINCH: a command hears of them, and without one they end nothing
+	seen      chan os.Signal // others, such as SIGWINCH: a command hears of them, and without one they end nothing
 	continued chan os.Signal // SIGCONT
 	hurried   bool           // one came while there was no command
 }
 
 // listen catches the signals that would end holdfast. It goes on ignoring SIGHUP and SIGINT if it was started so, as by
 // nohup, and so does the command.
-func listen() *signals {
+func listen(candidate bool) *signals {
 	s := &signals{passed: make(chan os.Signal, 64), seen: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
-	cli.Catch(s.passed, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
-		syscall.SIGUSR2, syscall.SIGALRM)
+	cli.Catch(s.passed, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
+	free := s.passed // signals that a command gives a meaning of its own, perhaps to reopen its logs
+	if candidate {
+		free = s.seen // the whole fleet may get them, and must not be without candidates then
+	}
+	cli.Catch(free, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	cli.OutliveReaders()
 	return s
 }
@@ -45,7 +49,7 @@ func (s *signals) follow() {
 // wait undoes that, because there is no command any more.
 func (s *signals) wait() {
 	signal.Reset(syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTTOU)
-	s.seen, s.hurried = make(chan os.Signal, 64), false // the next command hears of none from before it
+	s.hurried = false
 }
 
 // errInterrupted ends a run that SIGINT ended, or whose command it ended.
@@ -91,7 +95,6 @@ var errHurried = errors.New("the reply was not waited for")
 
 // giveBack releases something, which hangs if the server does. After a signal it waits at most a second.
 func (s *signals) giveBack(do func() error) error {
-	const hurry = time.Second
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	if !s.hurried {
@@ -105,7 +108,7 @@ func (s *signals) giveBack(do func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(hurry):
+	case <-time.After(time.Second):
 		return errHurried
 	}
 }

@@ -57,7 +57,10 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 		return nil, err
 	}
 	w.guard.tell("group", w.child.pid)
-	w.signals.follow()
+	for len(signals.seen) > 0 { // the command hears of none from before it
+		<-signals.seen
+	}
+	signals.follow()
 	return w, nil
 }
 
