@@ -50,6 +50,17 @@ func TestDoctorSaysWhyItCannotConnect(t *testing.T) {
 	unreached(t, nil, "No such host", "--redis", "redis://no.such.host.invalid")
 }
 
+// A server that has no room for a client hangs up, as one in protected mode does, and its reason may not arrive.
+func TestAServerThatHangsUp(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "CONFIG", "SET", "maxclients", "1") // which we are
+	unreached(t, nil, "maxclients", "--redis", "redis://"+srv.Addr())
+	r := run(t, srv, nil, "run", "-n", "x", "--", "true")
+	require.Equal(t, 69, r.code)
+	require.Regexp(t, "maxclients|max number of clients", r.stderr)
+}
+
 func TestDoctorDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

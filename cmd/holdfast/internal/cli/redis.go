@@ -198,7 +198,7 @@ func (r *Redis) Unreached(err error) error {
 	case secure && TimedOut(err):
 		why = "; it is silent: perhaps it does not speak TLS (redis://)"
 	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		why = "; it hangs up: perhaps it wants TLS (rediss://)"
+		why = "; it hangs up: perhaps it wants TLS (rediss://), has no room for clients (maxclients), or is in protected mode"
 	}
 	return Exit(ExitUnavailable, fmt.Errorf("%s: %w%s", r.Place(), err, why))
 }
