@@ -96,11 +96,14 @@ func (p *Semaphore) leave(waiter string, err error) {
 			Harmless: true,
 		})
 	}
-	s.Start(func() {
+	all := func() {
 		forgo()
 		if script.InDoubt(err) {
 			_ = session.Pause(s.Context(), lease.NotAfter(s.Lease()))
 			forgo()
 		}
-	})
+	}
+	if !s.Start(all) { // Close waits for the goroutine that this is
+		all()
+	}
 }

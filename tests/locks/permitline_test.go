@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -229,6 +231,33 @@ func TestAPlaceThatIsTakenTooLateIsGivenUp(t *testing.T) {
 			waits(0)
 		})
 	}
+}
+
+// Also if the session is being closed by then.
+func TestAPlaceThatIsTakenAtTheEndOfTheSessionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	srv, proxied := kit.StartProxied(t)
+	s := kit.Open(t, proxied.Addr(), nil)
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "warm", nil)).Release()) // it knows the server's clock
+	p := kit.NewPool(t, s, 0)
+	line := wire.Line(p.Name())
+	stands := proxied.On(func(command []string) bool {
+		return kit.ScriptNamed("semaphore_acquire")(command) && slices.ContainsFunc(command, func(word string) bool {
+			return strings.HasPrefix(word, s.ID()+":")
+		})
+	}, proxy.HoldReply, proxy.First)
+	ctx, cancel := context.WithCancel(t.Context())
+	got := goAcquire(ctx, p, 1)
+	stands.Wait(t, 1)
+	require.EqualValues(t, 1, srv.Int(t, "LLEN", line))
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, got, "the end"), context.Canceled)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // time for it to wait for what is under way
+	stands.Release()
+	require.NoError(t, kit.Within(t, kit.LongestWait, closed, "the end of the session"))
+	require.Zero(t, srv.Int(t, "LLEN", line))
 }
 
 // A call that gives up leaves the place of its session to the next call that wants as many.
