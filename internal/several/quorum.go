@@ -85,6 +85,9 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 	if q.Session().Config().Places { // servers are asked by goroutines of their own
 		ctx = session.WithPlace(ctx)
 	}
+	if limit > 0 {
+		ctx = q.replicas(ctx, limit) // an attempt is cut off a little later
+	}
 	w := quorumWait{Quorum: q}
 	if owner := core.OwnerOf(ctx); owner != nil {
 		w.claims = owner.Claims(q.Locks)
@@ -137,7 +140,7 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	g := q.newGroup(ctx)
 	e := q.attempt(ctx.Done())
-	asking, cancel := session.Beside(q.replicas(ctx), e.limit, errNoAnswer)
+	asking, cancel := session.Beside(q.replicas(ctx, sooner(e.limit)), e.limit, errNoAnswer)
 	err = errUndone // as long as an observer may keep it from being had
 	defer func() {
 		if err != nil {
@@ -162,18 +165,21 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 
 // within is the context of one call to a server outside of an attempt.
 func (q *Quorum) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(q.replicas(ctx), q.asking(), errNoAnswer)
+	limit := q.asking()
+	return context.WithTimeoutCause(q.replicas(ctx, sooner(limit)), limit, errNoAnswer)
 }
 
-// replicas returns ctx with a limit for waits for replicas, if any session asks them: a little less than for the
-// server, so that the call can still say that too few have it.
-func (q *Quorum) replicas(ctx context.Context) context.Context {
+// replicas returns ctx, under which replicas are waited for no longer than limit, if any session asks them.
+func (q *Quorum) replicas(ctx context.Context, limit time.Duration) context.Context {
 	if !slices.ContainsFunc(q.Locks, func(l *core.Lock) bool { return l.Session().Config().Acks != nil }) {
 		return ctx
 	}
-	limit := q.asking()
-	return session.WithAcksUntil(ctx, time.Now().Add(limit-min(limit/5, session.Grace)))
+	return session.WithAcksUntil(ctx, time.Now().Add(limit))
 }
+
+// sooner is a little less than the time for which a server is waited for, so that its call can still say that too few
+// replicas have it.
+func sooner(limit time.Duration) time.Duration { return limit - min(limit/5, session.Grace) }
 
 // answered returns the error of a call that was made within such a context. The end of that context must not be taken
 // for the end of the caller's.

@@ -39,6 +39,9 @@ func TestARedLockTellsThatTooFewReplicasHaveIt(t *testing.T) {
 	err = kit.Within(t, 20*time.Second, kit.GoLock(t.Context(), l.Lock), "the outcome").Err
 	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
 	f.Empty()
+	_, err = l.TryLockFor(t.Context(), time.Second) // less than servers have
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+	f.Empty()
 	for _, r := range replicas {
 		r.Resume()
 	}
