@@ -10,7 +10,6 @@ var (
 	acquireScript = script.Load("setlock_acquire")
 	releaseScript = script.Load("setlock_release")
 	renewScript   = script.Load("setlock_renew")
-	trimScript    = script.Load("setlock_trim")
 	holdersScript = script.LoadLook("setlock_holders")
 	forceScript   = script.Load("setlock_force")
 )
@@ -43,8 +42,6 @@ func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).A
 func (p *protocol) Proof(owner string) kind.Proof {
 	return kind.Proof{Key: p.lock().Key(), As: kind.String, Owner: owner}
 }
-
-func (p *protocol) Trim(t kind.Trim) *script.Call { return t.Call(trimScript, p.lock().Key(), t.Owner) }
 
 func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock().Key())

@@ -81,8 +81,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		opts = &Options{}
 	}
 	set := kind.Settings{
-		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook),
-		Ages: true, Wires: kind.Wires{Adopted: true},
+		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook), Ages: true,
 	}
 	if token := opts.Token; token != "" {
 		set.Wires = kind.Wires{Draw: func() string { return token }, Reused: true}

@@ -84,7 +84,7 @@ func (g *grant) slackens(lasts time.Duration) bool {
 func (g *grant) trim() error {
 	l, s, c := g.lock, g.lock.Session(), g.claim
 	trimmer, ok := l.protocol.(kind.Trimmer)
-	if !ok || l.Wires.Reused || l.Wires.Adopted && len(g.live()) == 0 { // others may hold it by that
+	if !ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)

@@ -43,7 +43,8 @@ type Inspector interface {
 	Force(w script.Window) *script.Call
 }
 
-// A Trimmer is the additional interface of a package whose leases may be trimmed.
+// A Trimmer is the additional interface of a package whose leases may be trimmed. In others, another session may have
+// taken over what was detached, for longer.
 type Trimmer interface {
 	// Trim is the call that trims a lease, with the replies of lock_trim.
 	Trim(t Trim) *script.Call
@@ -163,7 +164,6 @@ type Wires struct {
 	ID        func(wire string) string // is how users know it; nil: as it is
 	Ownerless bool                     // holds have no owners besides: each is known by its wire owner alone, to anybody
 	Reused    bool                     // others may have the same: so nothing is repeated, or given back later on
-	Adopted   bool                     // another session may take over what was detached
 }
 
 // Together are the scripts that take several locks of a kind and give them back, with the arguments and

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,31 @@ func TestAnExtensionThatCrossesADetachCutsNobodyOff(t *testing.T) {
 	answer.Release()
 	require.ErrorIs(t, kit.Within(t, kit.LongestWait, extended, "the extension"), holdfast.ErrNotHeld)
 	require.NoError(t, a.Close()) // and with it whatever it does in the background
+	require.Greater(t, time.Now().Add(srv.TTLs(t)["x"]), taken.Deadline())
+	require.NoError(t, taken.Release())
+}
+
+// Nor does a call that was sent before: its session has no way to call it back.
+func TestALeaseThatIsTooLongIsLeftToWhoeverAdoptsIt(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	a, b := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	first := kit.Lock(t, t.Context(), setlock.New(a, "x", nil))
+	setBack(t, srv, time.Hour)
+	calls, renews, token := proxy.Command("EVALSHA", "EVAL"), kit.ScriptNamed("setlock_renew"), first.ID()
+	late := p.On(func(command []string) bool {
+		return calls(command) && slices.Contains(command, token) && !renews(command)
+	}, proxy.Stall, proxy.First)
+	for range 2 {
+		deadline := first.Deadline()
+		kit.Await(t, "a renewal, which finds it, or what follows one",
+			func() bool { return late.Count() > 0 || first.Deadline().After(deadline) })
+	}
+	require.NoError(t, first.Detach())
+	taken, err := setlock.New(b, "x", &setlock.Options{FixedLease: 10 * time.Minute}).Adopt(t.Context(), token)
+	require.NoError(t, err)
+	late.Release()
+	require.NoError(t, a.Close())
 	require.Greater(t, time.Now().Add(srv.TTLs(t)["x"]), taken.Deadline())
 	require.NoError(t, taken.Release())
 }

@@ -37,6 +37,9 @@ func setBack(t testing.TB, srv *redistest.Server, d time.Duration) {
 // If a lease became longer because the server's clock was set back, renewals restore its proper length.
 func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
 	kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		if k.OneString {
+			return // another session may adopt it for longer, see TestALeaseThatIsTooLongIsLeftToWhoeverAdoptsIt
+		}
 		const lease = 6 * time.Second
 		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
 		hold := kit.Lock(t, t.Context(), k.Make(s, "x", 0))

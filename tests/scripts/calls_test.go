@@ -82,11 +82,7 @@ type trim struct {
 }
 
 func (t trim) call() call {
-	owner := me
-	if t.by == "setlock_trim" {
-		owner = "a"
-	}
-	c := call{t.by, []string{lockKey}, []string{owner, t.most, notBefore(t.early), notAfter(t.late)}}
+	c := call{t.by, []string{lockKey}, []string{me, t.most, notBefore(t.early), notAfter(t.late)}}
 	if t.lined {
 		c.keys, c.args = append(c.keys, lineKey), append(c.args, publishes)
 	}

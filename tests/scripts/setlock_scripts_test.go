@@ -93,34 +93,6 @@ func TestSetlockScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
-		"to what it needs": {
-			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000"}, reply: now{}, after: held("a"),
-			ttl: about(2),
-		},
-		"never extends": {
-			seed: seeded("a"), call: trim{by: "setlock_trim", most: "60000"}, reply: now{}, after: held("a"),
-			ttl: about(10),
-		},
-		"not another's": {
-			seed: seeded("b"), call: trim{by: "setlock_trim", most: "2000"}, reply: head(0), after: held("b"),
-			ttl: about(10),
-		},
-		"too late": {
-			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000", late: true}, reply: head(-2),
-			after: held("a"), ttl: about(10),
-		},
-		"before it was sent": {
-			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000", early: true}, reply: head(-2),
-			after: held("a"), ttl: about(10),
-		},
-		"a lease must be one": {
-			call: trim{by: "setlock_trim", most: "0"}, fails: "lease must be", after: none,
-		},
-		"a key of another type stays": {
-			seed: list, call: trim{by: "setlock_trim", most: "2000"}, fails: "WRONGTYPE", after: untouched,
-		},
-	})
-	runSteps(t, map[string]step{
 		"nobody": {call: look("setlock_holders", "x"), reply: []any{}, after: none},
 		"without an end": {
 			seed: endless, call: look("setlock_holders", "x"), reply: []any{"a", int64(1), int64(-1)},
