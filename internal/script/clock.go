@@ -76,6 +76,21 @@ func (c *Clocks) At(key string, t time.Duration) int64 {
 	return 0
 }
 
+// NotAfter returns the server ms at which a call about key that is sent then is not to be executed any more. That comes
+// before limit has passed, also if the clock has run 1 % slower than ours since its sample, for which a lease allows as
+// well. It is 0 if nothing is known of the clock, or nothing so recent that half of limit would be left.
+func (c *Clocks) NotAfter(key string, sent, limit time.Duration) int64 {
+	s := c.sample(key)
+	if s == nil {
+		return 0
+	}
+	slow := (max(sent-s.at, 0)+limit)/100 + 1
+	if slow > limit/2 {
+		return 0
+	}
+	return s.offset + sent.Milliseconds() + (limit - slow).Milliseconds()
+}
+
 func (c *Clocks) sample(key string) *sample {
 	if !c.cluster {
 		return c.single.Load()

@@ -52,6 +52,26 @@ func TestAClockIsALowerBound(t *testing.T) {
 	}
 }
 
+// A server's clock that runs 1 % slower than the session's has come to a call's not-after when the session takes that
+// to have passed, however old what it knows of the clock is.
+func TestANotAfterAllowsForAClockThatIsSlow(t *testing.T) {
+	for range 2000 {
+		slow := func(at time.Duration) int64 { return epoch + (at - at/100).Milliseconds() }
+		limit, received := 3*time.Millisecond+rand.N(time.Minute), rand.N(time.Minute)
+		c := newClocks(false)
+		c.Learn("x", slow(received), received)
+		sent := received + rand.N(100*limit)
+		notAfter := c.NotAfter("x", sent, limit)
+		require.LessOrEqual(t, notAfter, slow(sent+limit))
+		if sent-received < 49*limit {
+			require.Greater(t, notAfter, slow(sent+limit)-8)
+		}
+		require.Zero(t, c.NotAfter("x", received+50*limit, limit), "little would be left")
+		require.NotZero(t, c.NotAfter("x", received-limit, limit))
+	}
+	assert.Zero(t, newClocks(false).NotAfter("x", time.Hour, time.Minute))
+}
+
 func TestASampleGivesWayToAHigherOneOrWhenItIsOld(t *testing.T) {
 	const at = 10 * time.Second
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ type Window struct {
 	Sent      time.Duration // now, on the session's clock
 	Stands    bool          // the connection is known to stand, so the call is sent without delay
 	NotBefore int64         // server ms: executed earlier, the server's clock was set back
-	NotAfter  int64         // server ms; 0 if its clock is not known: the server refuses that and says its time
+	NotAfter  int64         // server ms; 0 if too little is known of its clock: the server refuses that, and says its time
 }
 
 // A Reply is the reply of a timed call behind its head, {code, now}.
@@ -79,9 +79,7 @@ func (r *Runner) Timed(
 
 func (r *Runner) window(p place, key string, limit time.Duration) Window {
 	w := Window{Sent: r.now(), Stands: p.gate.stands(r.changes.Load())}
-	if at := r.clocks.At(key, w.Sent); at > 0 {
-		w.NotBefore, w.NotAfter = at, at+limit.Milliseconds()
-	}
+	w.NotBefore, w.NotAfter = r.clocks.At(key, w.Sent), r.clocks.NotAfter(key, w.Sent, limit)
 	return w
 }
 
@@ -111,8 +109,8 @@ func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	reply.Code, reply.Now, reply.Len = n[0], n[1], copy(reply.Rest[:], n[2:])
 	switch now := n[1]; {
 	case now == 0: // the script has not asked
-	// It was early: the clock was set back, and the samples are wrong.
-	case reply.Code == late && now <= w.NotAfter:
+	// It was early: the clock was set back, and the samples are wrong. Or they were too old to be of use.
+	case reply.Code == late && now <= w.NotAfter || w.NotAfter < w.NotBefore:
 		r.clocks.Relearn(key, now, reply.At)
 	default:
 		r.clocks.Learn(key, now, reply.At)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -313,6 +314,38 @@ func (c *telling) Close() error {
 	err := c.Conn.Close()
 	c.closed <- struct{}{}
 	return err
+}
+
+// A server's clock may run 1 % slower than the session's, and the session may have heard of it long ago. A copy is not
+// executed when it has given back for the last time what the call may have taken.
+func TestAServersClockThatIsSlowExecutesNoCopyLater(t *testing.T) {
+	t.Parallel()
+	srv := redistest.StartWithClock(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	l := rlock.New(s, "x", nil)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the server's clock is known
+	(*session.Session)(s).Skip(100 * time.Second)
+	if !srv.SetClock(99 * time.Second) {
+		t.Skip("the server's clock cannot be set here")
+	}
+	var first []string
+	acquires, releases := kit.ScriptNamed("rlock_acquire"), kit.ScriptNamed("rlock_release")
+	lost := p.On(func(command []string) bool {
+		is := acquires(command)
+		if is && first == nil {
+			first = command
+		}
+		return is
+	}, proxy.ResetBefore, proxy.First)
+	back := p.On(releases, proxy.Pass, proxy.EveryTime)
+	h := kit.Lock(t, t.Context(), l) // by a second attempt
+	lost.Wait(t, 1)
+	require.NoError(t, h.Release())
+	back.WaitAnswered(t, 2) // once more, because of the first
+	srv.Do(t, first...)
+	require.Empty(t, srv.Keyspace(t))
 }
 
 // The server behind a new connection may be another one, whose clock is behind. An acquisition must then not carry a

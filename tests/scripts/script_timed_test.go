@@ -72,7 +72,7 @@ func TestATimedCallLearnsTheServersClockAndIsSentAgain(t *testing.T) {
 	assert.Zero(t, c.sent[0].NotAfter, "nothing is known of the clock")
 	assert.Equal(t, reply.Sent, c.sent[1].Sent)
 	assert.InDelta(t, before, c.sent[1].NotBefore, 1000)
-	assert.EqualValues(t, 10_000, c.sent[1].NotAfter-c.sent[1].NotBefore)
+	assert.EqualValues(t, 9_899, c.sent[1].NotAfter-c.sent[1].NotBefore, "1 % less, for a clock that is slow")
 
 	// By less than what makes the session forget what it knew: see fresh in the session's clocks.
 	for name, skip := range map[string]time.Duration{
