@@ -27,6 +27,7 @@ for i = 1, #KEYS / 4 do
   }
   locks[i], reply[i] = l, 0
   waiting[i] = redis.call('HEXISTS', l.lock, owner) == 1 and redis.call('LLEN', l.line)
+  if (waiting[i] or 0) > 0 then redis.call('ZSCORE', l.alive, '') end -- a key of another type ends it here
 end
 -- The messages first: a server that refuses one has then freed nothing.
 for i, l in ipairs(locks) do

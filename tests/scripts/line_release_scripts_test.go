@@ -329,5 +329,10 @@ func TestLineForceScripts(t *testing.T) {
 			seed: with(all, [][]string{{"SET", lineKey, "precious"}}), call: releaseAll{}, fails: "WRONGTYPE",
 			after: locked(me, "1", y(me), beside(lineKey, token("precious"))),
 		},
+		"a key of another type beside the line stays, and nothing is freed": {
+			seed: with(all, inLine(second), [][]string{{"SET", aliveKey, "precious"}}), call: releaseAll{},
+			fails: "WRONGTYPE",
+			after: locked(me, "1", y(me), beside(lineKey, line(second)[lineKey]), beside(aliveKey, token("precious"))),
+		},
 	})
 }

@@ -321,3 +321,22 @@ func TestLocksAlikeAreReleasedButForTheOneThatCannotBe(t *testing.T) {
 	require.ErrorIs(t, h.Release(), holdfast.ErrWrongKind)
 	require.Equal(t, map[string]redistest.Value{"b": {Type: "string", Content: "no lock"}}, srv.Keyspace(t))
 }
+
+// Nor does one whose line cannot be read, or the others would seem to have been lost when they are given back.
+func TestLocksAlikeAreNotLostThoughALineCannotBeRead(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	h := kit.Lock(t, t.Context(), multilock.New(reentrantLocks(s, "a", "b", "c")...))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waiter := kit.GoLock(ctx, rlock.New(other, "b", nil).Lock)
+	kit.Await(t, "the waiter in its line", func() bool { return srv.Int(t, "EXISTS", wire.LineAlive("b")) == 1 })
+	srv.Do(t, "SET", wire.LineAlive("b"), "no line")
+	err := h.Release()
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+	require.Zero(t, srv.Int(t, "EXISTS", "a", "c"))
+	cancel()
+	require.Error(t, kit.Within(t, kit.LongestWait, waiter, "the end of the wait").Err)
+}
