@@ -151,8 +151,16 @@ func (c *batchCall) unwind() {
 func (c *batchCall) Once(ctx context.Context) error {
 	return c.Session().Once(ctx, c.locks[0].Key(), lease.NotAfter(c.shortest), func(ctx context.Context) error {
 		_, err := c.try(ctx)
+		if c.until > 0 && errors.Is(err, ErrApart) {
+			return errInTheWay
+		}
 		return err
 	})
+}
+
+// errInTheWay is why a single attempt ends that is to be made one by one: it would find what the call itself has taken.
+var errInTheWay = &script.Failure{
+	Class: script.Unknown, Err: errors.New("an attempt without a reply may have taken the locks, and is given back"),
 }
 
 // Wait attempts until all are granted: at once if nobody of the session waits for one of them, then when

@@ -340,3 +340,22 @@ func TestLocksAlikeAreNotLostThoughALineCannotBeRead(t *testing.T) {
 	cancel()
 	require.Error(t, kit.Within(t, kit.LongestWait, waiter, "the end of the wait").Err)
 }
+
+// A call that has had no reply does not take its own locks for somebody else's, though the server refuses to serve them
+// together by then, because their slot moves.
+func TestLocksAlikeAreNotBusyBecauseOfALostReply(t *testing.T) {
+	t.Parallel()
+	srv, p := kit.StartProxied(t)
+	s := kit.Open(t, p.Addr(), nil)
+	m := multilock.New(reentrantLocks(s, "a", "b")...)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	takes := kit.ScriptNamed("rlock_acquire_all")
+	p.On(takes, proxy.DropReply, proxy.First)
+	moves := p.On(takes, proxy.Answer("-TRYAGAIN Multiple keys request during rehashing of slot"), proxy.Second)
+	p.On(kit.ScriptNamed("rlock_release"), proxy.Delay(time.Second), proxy.EveryTime)
+	_, err := m.TryLock(t.Context())
+	moves.Wait(t, 1)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.NotErrorIs(t, err, holdfast.ErrBusy)
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
