@@ -37,6 +37,7 @@ type line struct {
 	name           Name
 	listens, polls queue
 	stop           func()        // ends the subscription to the name's channel; nil while there is none
+	marked         bool          // it is not to be counted among those who stand in no line on the server
 	taken          time.Duration // for how long the session has the name, at most, after a hand-over; 0: unknown
 	fairness
 	post
@@ -239,7 +240,7 @@ func (p *Place) subscribe() {
 		channel, hear, stop = p.stands.Channel(), func(message string) { ls.told(l.name, message) }, &l.own
 	}
 	ls.mu.Lock()
-	already := *stop != nil
+	already := *stop != nil && (p.stands != nil || !l.marked)
 	ls.mu.Unlock()
 	if already {
 		return
@@ -247,8 +248,14 @@ func (p *Place) subscribe() {
 	// Nobody else does this: the place is the head, and cannot leave meanwhile.
 	end := ls.listen(channel, hear)
 	ls.mu.Lock()
-	*stop = end
+	*stop, end = end, *stop
+	if p.stands == nil {
+		l.marked = false
+	}
 	ls.mu.Unlock()
+	if end != nil { // that of one that stood
+		end()
+	}
 }
 
 // Leave gives the place up. If it was the first, the next one follows: with taken above zero

@@ -102,9 +102,9 @@ func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 			ls.hear(l.name)
 		}
 	})
-	mark := func() {}
-	if m := p.stands.Mark(); stands && m != "" {
-		mark = ls.listen(m, func(string) {})
+	mark, marked := func() {}, stands && p.stands.Mark() != ""
+	if marked {
+		mark = ls.listen(p.stands.Mark(), func(string) {})
 	}
 	stop := func() {
 		mark()
@@ -112,6 +112,7 @@ func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 	}
 	ls.mu.Lock()
 	if l.stop == nil && l.listens.first == p {
+		l.marked = marked
 		l.stop, stop = stop, func() {}
 	}
 	ls.mu.Unlock()

@@ -73,6 +73,29 @@ func TestAPlaceThatStandsLooksWhenItHears(t *testing.T) {
 	})
 }
 
+// Who stands in no line on the server is counted by a release, also behind one that stood there and was not.
+func TestAPlaceInNoLineIsNotMarkedAsOneThatStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first, second, third := q.JoinStanding(x, standing), q.Join(x, true, false), q.Join(x, true, false)
+		first.Subscribe()
+		first.Hear(true, true)
+		assert.Equal(t, 1, q.standing("x"))
+		assert.Equal(t, 1, q.standing("x:marked"))
+		first.Leave(0)
+		assert.Zero(t, q.wait(second, time.Second)) // look
+		assert.Equal(t, time.Second, q.wait(second, time.Second))
+		assert.Equal(t, 1, q.standing("x"))
+		assert.Zero(t, q.standing("x:marked"))
+		second.Leave(0)
+		assert.Zero(t, q.wait(third, time.Second))
+		q.wait(third, time.Second)
+		assert.Equal(t, 2, q.begun["x"], "it goes on")
+		third.Leave(0)
+		assert.Zero(t, q.standing("x"))
+	})
+}
+
 func TestOnlyTheHeadTakesMail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
