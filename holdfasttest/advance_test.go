@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/once"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 func TestTimePassesAndHoldsAreRenewed(t *testing.T) {
@@ -35,6 +36,23 @@ func TestTimePassesAndHoldsAreRenewed(t *testing.T) {
 		require.NoError(t, hold.Release())
 		require.NoError(t, within(t, got, "the lock").err)
 	})
+}
+
+// A permit without an end stays one, also if it is handed to a session for which much time has passed.
+func TestTimePassesAndForeverIsLaterStill(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	to := server.Open(nil)
+	server.Advance(10 * 365 * 24 * time.Hour)
+	exports := semaphore.NewExpirable(server.Open(nil), "exports",
+		&semaphore.ExpirableOptions{FixedLease: semaphore.Forever})
+	require.NoError(t, exports.SetPermits(t.Context(), 1))
+	hold, err := exports.Acquire(t.Context())
+	require.NoError(t, err)
+	hold, err = hold.HandTo(t.Context(), to)
+	require.NoError(t, err)
+	require.NoError(t, hold.Err())
+	assert.Greater(t, time.Until(hold.Deadline()), 200*365*24*time.Hour)
+	require.NoError(t, hold.Release())
 }
 
 func TestTimePassesAndLeasesRunOut(t *testing.T) {

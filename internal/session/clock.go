@@ -3,6 +3,8 @@ package session
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // A clock counts the moments of a session from its beginning, on the monotonic clock. Tests may put
@@ -24,7 +26,9 @@ func (s *Session) Time(moment time.Duration) time.Time {
 }
 
 // Moment returns the moment of t.
-func (s *Session) Moment(t time.Time) time.Duration { return t.Sub(s.clock.base) + s.clock.ahead() }
+func (s *Session) Moment(t time.Time) time.Duration {
+	return lease.Add(t.Sub(s.clock.base), s.clock.ahead())
+}
 
 // Skip makes the session believe that d has passed at once. It is for tests on a server whose clock is put forward as
 // far.
