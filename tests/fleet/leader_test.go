@@ -118,6 +118,40 @@ func TestACandidateStandsAgainAfterAFailover(t *testing.T) {
 	c.leads(t)
 }
 
+// If its owner holds the lock otherwise by then, it waits for itself, and is told so.
+func TestACandidateThatStandsAgainMayHaveTheLock(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	short, again := make(chan struct{}), make(chan struct{})
+	var told atomic.Bool
+	s := kit.Open(t, master.Addr(), &holdfast.Options{Acks: 1, AcksTimeout: 500 * time.Millisecond,
+		Observer: &holdfast.Observer{Acquire: func(context.Context, holdfast.Subject) func(holdfast.Acquired) {
+			return func(holdfast.Acquired) {
+				if told.CompareAndSwap(false, true) {
+					close(short)
+					<-again
+				}
+			}
+		}},
+	})
+	ctx := holdfast.NewOwner(t.Context())
+	led := make(chan error, 1)
+	go func() {
+		led <- leader.Run(ctx, s, election, func(context.Context) error { return nil })
+	}()
+	kit.Within(t, kit.LongestWait, short, "a term that nobody has")
+	redistest.StartReplica(t, master)
+	var lock *holdfast.Hold
+	kit.Await(t, "the lock", func() (has bool) {
+		var err error
+		lock, err = fairlock.New(s, election, nil).Lock(ctx)
+		return err == nil
+	})
+	close(again)
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, led, "the end"), holdfast.ErrAlreadyHeld)
+	require.NoError(t, lock.Release())
+}
+
 func TestACandidateThatMayNotAskReplicasIsToldSo(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
