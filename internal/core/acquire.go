@@ -20,12 +20,10 @@ import (
 // again: on the stack of a call that waits, one would double that.
 type acquisition struct {
 	lock    *Lock
-	age     string       // asks for that of the server, see [kind.Want]
 	claim   *claim       // nil of a call without an owner to which nothing is granted
 	hold    *Single      // when it is granted
 	more    *morePermits // of a call for several permits
 	answer  *answer      // to the last attempt; nil while the call sleeps
-	signs   int64        // of another server, before that
 	alone   bool         // the call has no owner
 	waiting bool         // attempts are to be known to the server as a waiter's
 	hears   bool         // it listens to those, too, who do not know the line on the server
@@ -190,9 +188,9 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 	a.Asked++
 	a.begins()
 	done := a.lock.Attempting(ctx)
-	a.signs = a.lock.Checks().Signs()
+	a.answer.signs = a.lock.Checks().Signs()
 	a.hold, inTheWay, err = a.tryTo(ctx)
-	a.lock.Checks().Since(a.signs)
+	a.lock.Checks().Since(a.answer.signs)
 	a.Learn(err)
 	a.tellPlace()
 	if done != nil {
@@ -257,7 +255,7 @@ func (a *acquisition) enterBeside(ctx context.Context, other *grant) (*Single, t
 	if err != nil {
 		return nil, 0, err
 	}
-	a.Number = number
+	a.Number = int32(number) //nolint:gosec // memory has room for fewer
 	h, inTheWay, err := a.enter(ctx)
 	switch {
 	case err != nil:
@@ -281,9 +279,9 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	nested, again := a.Number > 0, a.Copies > 0 || a.Stands
 	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
-			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
+			Owner: a.Wire, Target: max(int(a.Number), 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
 			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting && (stands || !a.hears), Again: again,
-			Age: a.age,
+			Age: a.answer.age,
 		})
 	})
 	return a.entered(ctx, stands, a.answer.read(err, nested || stands && again))
@@ -376,7 +374,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
 			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
-			Nested: true, Tokened: g.Token != 0, Age: a.age,
+			Nested: true, Tokened: g.Token != 0, Age: a.answer.age,
 		})
 	})
 	switch err = answer.read(err, true); {
@@ -422,6 +420,8 @@ type answer struct {
 	retry   time.Duration // busy: how long that lasts at least; below zero: no expiry
 	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
 	moved   moved         // what has become of the call's place on the server, until that is told
+	age     string        // the call asks for that of the server, see [kind.Want]
+	signs   int64         // of another server, before the last attempt
 }
 
 // The fields of the reply behind its head.

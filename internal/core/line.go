@@ -48,7 +48,7 @@ func (a *acquisition) wouldStand() bool {
 func (a *acquisition) waits(stands bool) {
 	stood, place := a.Stands, a.answer.place()
 	if stands {
-		a.Waits(a.answer.Sent, a.signs)
+		a.Waits(a.answer.Sent, a.answer.signs)
 	} else {
 		stood, place = a.Place != nil, first
 	}

@@ -216,8 +216,8 @@ func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) 
 // is.
 func (l *Lock) TryAsking(ctx context.Context, age string) (h *Single, replied time.Time, more [4]int64, err error) {
 	a := newAcquisition()
-	a.age = age
 	a.begins() // also if nothing is sent
+	a.answer.age = age
 	h, err = a.call(ctx, l, "try lock", 0)
 	if at := a.answer.replied; at > 0 {
 		replied = l.Session().Time(at)

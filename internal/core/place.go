@@ -17,7 +17,7 @@ func (a *acquisition) placed(stands bool) {
 	case stands:
 		a.answer.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.answer.moved.stood}
 		a.hears = a.answer.others()
-		a.Waits(a.answer.Sent, a.signs)
+		a.Waits(a.answer.Sent, a.answer.signs)
 	}
 }
 
@@ -44,7 +44,7 @@ func (a *acquisition) leave(ctx context.Context, over time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(session.Grace, max(over-s.Now(), session.Grace/5)))
 	defer cancel()
-	call := a.lock.Undo(a.Wire, a.Number)
+	call := a.lock.Undo(a.Wire, int(a.Number))
 	defer call.Free()
 	a.Stands = s.Runner().Run(ctx, script.Return, call) != nil || a.Copies > 0
 }

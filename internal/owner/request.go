@@ -10,8 +10,8 @@ import (
 // A Request is one call that wants a name, with as many attempts as it takes.
 type Request struct {
 	Wire   string        // the wire owner of an acquisition that is no re-entry; "" before the first attempt
-	Number int           // of the hold that is asked for beside the other half; 0 when it is none
 	Copies time.Duration // copies whose outcome is not known may be executed until then; 0: there are none
+	Number int32         // of the hold that is asked for beside the other half; 0 when it is none
 	Stands bool          // the server knows it as a waiter
 	Stood  time.Duration // when the last call was sent that has found it waiting in a line, see [Request.Waits]
 	Signs  int64         // by then, that another server may have taken over
@@ -65,7 +65,7 @@ func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, length, now time.Duratio
 // is one.
 func (c *Claim[G, H]) GiveUp(r *Request, now, memory time.Duration) (undo Debt) {
 	if r.Copies > 0 || r.Stands {
-		undo = Undo(r.Wire, r.Number, now, r.Copies, memory)
+		undo = Undo(r.Wire, int(r.Number), now, r.Copies, memory)
 		if r.Number > 0 {
 			c.doubt()
 			c.setEmptied(true)

@@ -28,7 +28,7 @@ func (w *world) attempt(r rules, i int) bool {
 			return false
 		}
 		if g.request.Wire = ""; way == owner.Beside {
-			g.request.Wire, g.request.Number = has.Wire, number
+			g.request.Wire, g.request.Number = has.Wire, int32(number)
 		}
 		m.owner, m.count, m.nested = wireOf(has.Wire), int8(number), true
 	case owner.Enter:
@@ -73,7 +73,7 @@ func (w *world) number(r rules, i int, has *grant) int {
 	if !r.refuseLonger {
 		length = 0
 	}
-	before, known := g.request.Number, w.asks(g).Known()
+	before, known := int(g.request.Number), w.asks(g).Known()
 	if !r.freshNumbers && before > 0 && before == known.Top {
 		return before
 	}
