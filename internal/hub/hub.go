@@ -46,6 +46,7 @@ type channel struct {
 	hub      *Hub
 	conn     *conn     // which is to have the subscription; nil when the channel is forgotten
 	first    *Listener // of a list of all
+	oldest   Listener  // most have no other, and two allocations would leave more gaps between others
 	state    state
 	refusals uint8 // since the subscription last stood, as far as they matter
 	moves    uint8 // how often a server has named another one, since it last stood or was refused
@@ -93,13 +94,16 @@ func (h *Hub) Subscribed(name string) bool {
 // have been missed: it must not block either, and may be called once more after Close.
 func (h *Hub) Listen(name string, hear func(message string)) *Listener {
 	h.mu.Lock()
-	c := h.channels[name]
+	c, l := h.channels[name], (*Listener)(nil)
 	if c == nil {
 		c = &channel{name: name, hub: h, conn: h.route(name)}
+		l = &c.oldest
 		h.channels[name] = c
 		c.conn.ask(c)
+	} else {
+		l = new(Listener)
 	}
-	l := &Listener{channel: c, hear: hear, next: c.first}
+	*l = Listener{channel: c, hear: hear, next: c.first}
 	if l.next != nil {
 		l.next.prev = l
 	}
