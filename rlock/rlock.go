@@ -98,9 +98,9 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		calls = lined{p}
 	}
 	label := session.Label{Kind: "rlock", Name: name}
-	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, wire.LockChannel)
+	named := func(key string) (channel string) { return p.name(key, s.ID()) }
+	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, named)
 	p.lock().Refuse(kind.CheckTokens(o.Fenced, o.TokenTTL))
-	p.init(p.lock().Key(), p.lock().Session().ID())
 	return &p.mutex
 }
 

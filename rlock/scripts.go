@@ -42,32 +42,33 @@ func keysOf(key string) [3]string {
 
 // protocol is how the core calls the lock's scripts.
 type protocol struct {
-	mutex Mutex
-	names
-	tokenTTL time.Duration // 0: none
-	fenced   bool
+	mutex                  Mutex
+	text                   string // the names that it has on the server besides its key, see [wire.LineNames]
+	channel, alive, tokens uint32 // where they end in it
+	fenced                 bool
+	tokenTTL               time.Duration // 0: none
 }
 
-// names are those that a lock has on the server besides its key and its channel, see [wire.LineNames].
-type names struct {
-	text           string
-	channel, alive uint32
-}
-
-func (n *names) init(key, session string) {
-	text, channel, alive := wire.LineNames(key, session)
-	n.text, n.channel, n.alive = text, uint32(channel), uint32(alive) //nolint:gosec // keys have at most 64 KiB
+// name gives the lock its names, and returns its channel.
+func (p *protocol) name(key, session string) string {
+	text, channel, alive, tokens := wire.LineNames(key, session)
+	p.text, p.channel, p.alive = text, uint32(channel), uint32(alive) //nolint:gosec // keys have at most 64 KiB
+	p.tokens = uint32(tokens)                                         //nolint:gosec // as above
+	return text[tokens+channel-wire.SessionSuffix+len(":"):]
 }
 
 // keys are those of the lock besides its own, as scripts take them.
-func (n *names) keys() [3]string {
-	return [...]string{n.text[:int(n.channel)-wire.SessionSuffix], n.text[n.channel:n.alive], n.token()}
+func (p *protocol) keys() [3]string {
+	return [...]string{p.text[:int(p.channel)-wire.SessionSuffix], p.text[p.channel:p.alive], p.token()}
 }
 
-func (n *names) token() string { return n.text[n.alive:] }
+func (p *protocol) token() string { return p.text[p.alive:p.tokens] }
 
 // Mark is where sessions that listen on the lock's channel, but want no turn, listen as well.
-func (p *protocol) Mark() string { return wire.LineChannel(p.lock().Key()) + wire.Redisson }
+func (p *protocol) Mark() string {
+	line := int(p.channel) - wire.SessionSuffix
+	return p.text[p.tokens:][:line+len(":"+wire.Redisson)]
+}
 
 func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
 

@@ -58,11 +58,14 @@ func TestEachNameHasALineOfItsOwn(t *testing.T) {
 func TestTheNamesOfALineInOneText(t *testing.T) {
 	session := owner[:36]
 	for _, name := range []string{"job", "{42}", "a}", "", "ключ"} {
-		text, channel, alive := wire.LineNames(name, session)
+		text, channel, alive, token := wire.LineNames(name, session)
 		assert.Equal(t, wire.LineChannel(name)+session, text[:channel])
 		assert.Equal(t, wire.Line(name), text[:channel-wire.SessionSuffix])
 		assert.Equal(t, wire.LineAlive(name), text[channel:alive])
-		assert.Equal(t, wire.TokenKey(name), text[alive:])
+		assert.Equal(t, wire.TokenKey(name), text[alive:token])
+		mark := wire.LineChannel(name) + wire.Redisson
+		assert.Equal(t, mark, text[token:token+len(mark)])
+		assert.Equal(t, wire.LockChannel(name), text[token+len(wire.LineChannel(name)):])
 	}
 }
 

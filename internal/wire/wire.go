@@ -76,19 +76,22 @@ func own(word, name string) string {
 // may look for permits.
 func LineChannel(name string) string { return Line(name) + ":" }
 
-// LineNames are [LineChannel] with the session, [LineAlive] and [TokenKey], in one text, since a lock has them all as
-// long as it is there. The first one ends at channel, the second one at alive. Without [SessionSuffix] bytes at its end
-// the first one is [Line].
-func LineNames(name, session string) (text string, channel, alive int) {
-	const line, living, token = "holdfast_line", "holdfast_line_alive", "redisson_lock_token"
+// LineNames are all names that a lock has besides its key, in one text, since it has them as long as it is there:
+// [LineChannel] with the session, which ends at channel, [LineAlive], which ends at alive, [TokenKey], which ends at
+// token, and [LineChannel] with [Redisson], whose last word begins [LockChannel]. Without [SessionSuffix] bytes at its
+// end the first one is [Line].
+func LineNames(name, session string) (text string, channel, alive, token int) {
+	const line, living = "holdfast_line", "holdfast_line_alive"
+	const tokens, lock = "redisson_lock_token", "redisson_lock__channel"
 	opens, ownOpens, closes := ":{", ":{", "}"
 	if strings.Contains(name, "{") {
 		opens, ownOpens, closes = ":", "::", ""
 	}
 	text = line + ownOpens + name + closes + ":" + session + living + ownOpens + name + closes +
-		token + opens + name + closes
-	alive = len(text) - len(token) - len(opens) - len(name) - len(closes)
-	return text, alive - len(living) - len(ownOpens) - len(name) - len(closes), alive
+		tokens + opens + name + closes + line + ownOpens + name + closes + ":" + lock + opens + name + closes
+	channel = len(line) + len(ownOpens) + len(name) + len(closes) + len(":") + len(session)
+	alive = channel + len(living) + len(ownOpens) + len(name) + len(closes)
+	return text, channel, alive, alive + len(tokens) + len(opens) + len(name) + len(closes)
 }
 
 // SessionSuffix is the length of a colon and a session.
