@@ -93,6 +93,8 @@ const (
 	defaultJavaWait    = 5 * time.Minute
 )
 
+var usual kind.Settings
+
 // New returns the fair lock of that name. It sends nothing and cannot fail: a mistake in the
 // name or the options comes back from the first call.
 func New(s *holdfast.Session, name string, opts *Options) *Mutex {
@@ -104,9 +106,12 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
 	m := &Mutex{opts: o, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
-	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, kind.Settings{
-		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Confirms: o.Fenced,
-	}, wire.FairChannel)
+	set := &usual
+	if o.NonReentrant || o.Fenced {
+		set = &kind.Settings{NonReentrant: o.NonReentrant, Confirms: o.Fenced}
+	}
+	label := session.Label{Kind: "fairlock", Name: name}
+	core.InitLock(m.lock(), (*session.Session)(s), p, label, set, o.FixedLease, wire.FairChannel)
 	m.lock().Refuse(o.mistake())
 	key := m.lock().Key()
 	m.told = wire.FairTold(key) + m.lock().Session().ID()

@@ -88,10 +88,12 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced, tokenTTL: o.TokenTTL}
-	set := kind.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, Ages: true}
-	if !o.Fenced {
-		set.Together = &together
-		set.HandsOver = true
+	set := &usual
+	if o.Fenced || o.NonReentrant || o.Backoff != nil || o.FixedLease != 0 {
+		set = &kind.Settings{NonReentrant: o.NonReentrant, Backoff: o.Backoff, Ages: true}
+		if !o.Fenced {
+			set.Together, set.HandsOver = usual.Together, o.FixedLease == 0
+		}
 	}
 	var calls kind.Protocol = p
 	if o.Backoff == nil {
@@ -99,7 +101,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	label := session.Label{Kind: "rlock", Name: name}
 	named := func(key string) (channel string) { return p.name(key, s.ID()) }
-	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, named)
+	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, o.FixedLease, named)
 	p.lock().Refuse(kind.CheckTokens(o.Fenced, o.TokenTTL))
 	return &p.mutex
 }

@@ -20,6 +20,8 @@ var (
 	forceScript   = script.Load("rlock_force")
 	tokenScript   = script.LoadLook("rlock_token")
 
+	usual = kind.Settings{Together: &together, HandsOver: true, Ages: true}
+
 	together = kind.Together{
 		Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all"),
 		Keys: func(key string) []string {

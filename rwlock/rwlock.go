@@ -97,6 +97,8 @@ const (
 	write = "write"
 )
 
+var reading, writing = kind.Settings{Shared: true}, kind.Settings{}
+
 // New returns the read-write lock of that name. It sends nothing and cannot fail: a mistake in
 // the name or the options comes back from the first call of a half.
 func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
@@ -108,16 +110,14 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	r, w := &rw.read, &rw.write
 	r.lock, w.lock = r.mutex.Inside(), w.mutex.Inside()
 	half := func(which string) session.Label { return session.Label{Kind: "rwlock", Half: which, Name: name} }
-	reading := kind.Settings{FixedLease: o.FixedLease, Shared: true}
-	writing := kind.Settings{FixedLease: o.FixedLease}
-	core.InitLock(r.lock, (*session.Session)(s), r, half("Read"), reading, wire.RWChannel)
+	core.InitLock(r.lock, (*session.Session)(s), r, half("Read"), &reading, o.FixedLease, wire.RWChannel)
 	key := r.lock.Key()
 	r.line = [...]string{wire.RWWaiting(key), wire.RWLine(key), wire.RWAlive(key)}
 	if o.PreferWriter {
 		r.writers = wire.RWWriters(key)
 	}
 	w.line, w.writers, w.told = r.line, r.writers, wire.RWLineChannel(key)+(*session.Session)(s).ID()
-	core.InitLock(w.lock, (*session.Session)(s), w, half("Write"), writing, wire.RWChannel)
+	core.InitLock(w.lock, (*session.Session)(s), w, half("Write"), &writing, o.FixedLease, wire.RWChannel)
 	return rw
 }
 

@@ -51,6 +51,8 @@ type ExpirableOptions struct {
 	FixedLease time.Duration
 }
 
+var leased = kind.Settings{Wires: kind.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true}}
+
 // NewExpirable returns the semaphore of that name. Its permits have leases. It sends nothing and cannot fail: a mistake
 // in the name or the options comes back from the first call.
 //
@@ -63,11 +65,9 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 		e.opts = *opts
 	}
 	label := session.Label{Kind: "semaphore", Half: "Expirable", Name: name}
-	set := kind.Settings{
-		FixedLease: e.opts.FixedLease,
-		Wires:      kind.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
-	}
-	core.InitLock(&e.lock, (*session.Session)(s), &e.permits, label, set, wire.SemaphoreChannel)
+	core.InitLock(
+		&e.lock, (*session.Session)(s), &e.permits, label, &leased, e.opts.FixedLease, wire.SemaphoreChannel,
+	)
 	calls := "leased " + e.opts.FixedLease.String() // what is owed of one lasts as long
 	e.permits = permits{lineOf(&e.lock.Object, calls), e}
 	return e

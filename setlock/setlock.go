@@ -73,6 +73,8 @@ type Options struct {
 	Token string
 }
 
+var usual = kind.Settings{NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook), Ages: true}
+
 // New returns the lock of that name. It sends nothing and cannot fail: a mistake in the name or the
 // options comes back from the first call.
 func New(s *holdfast.Session, name string, opts *Options) *Mutex {
@@ -80,14 +82,14 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if opts == nil {
 		opts = &Options{}
 	}
-	set := kind.Settings{
-		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook), Ages: true,
-	}
+	set := &usual
 	if token := opts.Token; token != "" {
-		set.Wires = kind.Wires{Draw: func() string { return token }, Reused: true}
+		own := usual
+		own.Wires = kind.Wires{Draw: func() string { return token }, Reused: true}
+		set = &own
 	}
 	label := session.Label{Kind: "setlock", Name: name}
-	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), label, set, wire.SetChannel)
+	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), label, set, opts.FixedLease, wire.SetChannel)
 	if len(opts.Token) > maxToken {
 		m.lock().Refuse(fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken))
 	}
@@ -108,7 +110,8 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error)
 		return nil, m.lock().Fail(operation, errors.New("token is empty"))
 	}
 	theirs := *m.lock() // others may have the token
-	theirs.Wires.Reused = true
+	set := *theirs.Settings
+	set.Wires.Reused, theirs.Settings = true, &set
 	h, err := adopt.Hold(ctx, &theirs, operation, token)
 	return (*holdfast.Hold)(h), err
 }

@@ -33,7 +33,8 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		var watched []*grant
 		k.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
 			func(f func()) { f() }, func(batch []*grant) { watched = append(watched, batch...) }, (*grant).look)
-		l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
+		object := session.NewObject(s, session.Label{}, nil)
+		l := &Lock{Object: object, Settings: &kind.Settings{}, keeper: k, protocol: bare{}}
 		c := new(claim)
 		var o outermost
 		h := o.begin(l, c, "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
@@ -58,7 +59,8 @@ func TestAHoldEndsUnderTheMutexOfItsClaim(t *testing.T) {
 	*s.Config() = session.Config{Lease: time.Minute}
 	k := &keeper{session: s}
 	k.dog = lease.NewWatchdog(s.Now, time.Minute, func(f func()) { f() }, func([]*grant) {}, (*grant).look)
-	l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
+	object := session.NewObject(s, session.Label{}, nil)
+	l := &Lock{Object: object, Settings: &kind.Settings{}, keeper: k, protocol: bare{}}
 	c := new(claim)
 	h := new(outermost).begin(l, c, "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
 
@@ -93,8 +95,8 @@ func TestALockStandsInALineWithItsOwnLease(t *testing.T) {
 	session.Attached(s, func(*session.Session) *keeper { return &keeper{session: s, millis: "30000"} })
 	for fixed, want := range map[time.Duration]string{0: "30000", time.Minute: "60000"} {
 		l := new(Lock)
-		set := kind.Settings{FixedLease: fixed}
-		InitLock(l, s, lined{lock: l}, session.Label{Kind: "rlock", Name: "x"}, set, func(key string) string { return key })
+		label, channel := session.Label{Kind: "rlock", Name: "x"}, func(key string) string { return key }
+		InitLock(l, s, lined{lock: l}, label, &kind.Settings{}, fixed, channel)
 		assert.Equal(t, want, l.standing().Kind())
 	}
 }

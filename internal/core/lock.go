@@ -20,13 +20,14 @@ var LockOf func(lock any) *Lock
 // A Lock is one name of one kind with settings: immutable, and nothing to close.
 type Lock struct {
 	session.Object
-	kind.Settings
-	keeper   *keeper
-	protocol kind.Protocol
-	lined    bool // of a session, one call stands for all
-	part     owner.Half
-	slot     uint16
-	millis   string // lease as scripts take it
+	*kind.Settings
+	FixedLease time.Duration
+	keeper     *keeper
+	protocol   kind.Protocol
+	lined      bool // of a session, one call stands for all
+	part       owner.Half
+	slot       uint16
+	millis     string // lease as scripts take it
 }
 
 // A Mutex is a lock as its users get it: they see nothing of its inside. The root package exports it.
@@ -39,12 +40,13 @@ func (m *Mutex) Inside() *Lock { return &m.lock }
 // the name and the settings come back from its calls. channel makes the channel's name of the
 // mapped one.
 func InitLock(
-	l *Lock, s *session.Session, p kind.Protocol, label session.Label, set kind.Settings, channel func(key string) string,
+	l *Lock, s *session.Session, p kind.Protocol, label session.Label, set *kind.Settings, fixed time.Duration,
+	channel func(key string) string,
 ) {
-	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
+	*l = Lock{Settings: set, FixedLease: fixed, keeper: keeperOf(s), protocol: p}
 	l.millis = l.keeper.millis
-	if set.FixedLease > 0 {
-		l.millis = lease.Millis(set.FixedLease)
+	if fixed > 0 {
+		l.millis = lease.Millis(fixed)
 	}
 	session.InitObject(&l.Object, s, label, channel)
 	l.lined = l.standing() != nil && l.apart() == nil
@@ -55,7 +57,6 @@ func InitLock(
 	if l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min {
 		l.Refuse(fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min))
 	}
-	l.HandsOver = l.HandsOver && l.FixedLease == 0 // what is handed over is renewed
 }
 
 // Protocol is how the lock's scripts are called.

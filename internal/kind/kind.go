@@ -129,9 +129,8 @@ type Want struct {
 // Remaining says which holds of a wire owner a release leaves.
 type Remaining = owner.Remaining
 
-// Settings are the settings with which a lock package makes a lock.
+// Settings are the settings with which a lock package makes a lock. Locks may share them: they do not change.
 type Settings struct {
-	FixedLease   time.Duration
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
 	Poll         func(attempt int) time.Duration // bounds the wait for a message: others may not publish
 	Together     *Together                       // nil: several such locks cannot be taken by one call
@@ -139,7 +138,7 @@ type Settings struct {
 	NonReentrant bool
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
 	Confirms     bool // what a release by another session has granted begins with a call
-	HandsOver    bool // a release may hand the lock over to a call of the same session
+	HandsOver    bool // a release may hand the lock over to a call of the same session, which has it renewed
 	Ages         bool // an acquisition can ask how long the server has been up
 }
 
