@@ -77,11 +77,13 @@ func (a *acquisition) inherit(take func(p *wait.Place) (gift any)) bool {
 	}
 	h, _ := take(a.Place).(*Single)
 	switch {
-	case h == nil || h.Err() != nil: // it was lost, before anybody had it
+	case h == nil:
+		return false
+	case h.Err() != nil: // it was lost, before anybody had it
+		a.Place.Accept(a.lock)
 		return false
 	case h.lock.claimKey() != a.lock.claimKey() || !a.becomes(h.grant.claim):
-		a.Place.Accept(nil) // or what is given back came again and again, for the rest of the turn
-		h.forgo()
+		h.forgo() // no other one is accepted, or this came again and again, for the rest of the turn
 		return false
 	}
 	a.hold, a.Handed = h, true

@@ -132,7 +132,8 @@ func New(c Config) *Session {
 		ID: id, Client: c.Client, Runner: s.runner, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start,
 		Busy: s.busy, Breaks: c.Breaks,
 	}, c.Process)
-	s.lines, s.joint = wait.NewLines(s.Hear, s.alarm), wait.NewLines(s.Hear, s.alarm)
+	listen := func(channel string, hear func(message string)) wait.Ear { return s.hub.Listen(channel, hear) }
+	s.lines, s.joint = wait.NewLines(listen, s.alarm), wait.NewLines(listen, s.alarm)
 	s.lines.Subscribed = s.Subscribed
 	if c.LongHold > 0 {
 		s.Start(s.lookForLong)

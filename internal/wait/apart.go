@@ -50,7 +50,7 @@ func (p *Place) Listen(channel string) {
 	}
 	a.end(p.lines)
 	a.channel = channel
-	a.stop = p.lines.listen(channel, func(string) { p.Wake() })
+	a.stop = p.lines.listen(channel, func(string) { p.Wake() }).Close
 }
 
 // ListenLater is Listen for a place that usually hears elsewhere: it begins after a while.
@@ -65,7 +65,7 @@ func (p *Place) ListenLater(channel string, after time.Duration) {
 	defer ls.mu.Unlock()
 	var timer *time.Timer
 	timer = time.AfterFunc(after, func() {
-		stop := ls.listen(channel, func(string) { p.Wake() })
+		stop := ls.listen(channel, func(string) { p.Wake() }).Close
 		ls.mu.Lock()
 		if a.timer == timer {
 			a.stop, stop = stop, func() {}

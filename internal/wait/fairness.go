@@ -74,7 +74,7 @@ func (ls *Lines) Released(name Name, listeners int) {
 		return
 	}
 	others := listeners
-	if l.stop != nil {
+	if l.ear != nil {
 		others--
 	}
 	over := l.over(ls.now())
@@ -91,7 +91,7 @@ func (ls *Lines) Released(name Name, listeners int) {
 	if over {
 		l.since = 0
 	}
-	if l.stop != nil && others > 0 && over {
+	if l.ear != nil && others > 0 && over {
 		l.behind = int32(others) //nolint:gosec // clients of a server
 		ls.lookLater(l)          // the message may get lost
 		return

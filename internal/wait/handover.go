@@ -2,17 +2,11 @@ package wait
 
 import "time"
 
-// An heir is the part of a place that deals with hand-overs inside its session.
-type heir struct {
-	accepts any // what its caller says to whoever hands over to it; nil: nothing can be
-	gift    any // what has been handed over, until it is taken
-}
-
-// Accept says that the lock may be handed over to the place, and what the releaser must know for that.
+// Accept says that the lock may be handed over to the place, once, and what the releaser must know for that.
 func (p *Place) Accept(what any) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	p.accepts = what
+	p.heir = what
 }
 
 // Take takes the lock that has been handed over to the place; nil if nothing has.
@@ -22,8 +16,7 @@ func (p *Place) Take() (gift any) {
 	}
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	gift, p.gift = p.gift, nil
-	return gift
+	return p.take()
 }
 
 // Refuse is Take of a call that gives up: nothing is handed over to the place afterwards.
@@ -33,7 +26,16 @@ func (p *Place) Refuse() (gift any) {
 	}
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	gift, p.heir = p.gift, heir{}
+	gift = p.take()
+	p.heir = nil
+	return gift
+}
+
+// take takes what has been handed over. ls.mu is held.
+func (p *Place) take() (gift any) {
+	if p.given {
+		gift, p.heir, p.given = p.heir, nil, false
+	}
 	return gift
 }
 
@@ -46,7 +48,7 @@ func (ls *Lines) Accepts(name Name) (what any) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if head := ls.heir(name); head != nil {
-		return head.accepts
+		return head.heir
 	}
 	return nil
 }
@@ -60,7 +62,7 @@ func (ls *Lines) HandOver(name Name, gift any, taken time.Duration) bool {
 	if head == nil {
 		return false
 	}
-	head.gift = gift
+	head.heir, head.given = gift, true
 	head.line.begin(ls.now())
 	head.line.taken = taken
 	head.Wake()
@@ -73,7 +75,7 @@ func (ls *Lines) heir(name Name) *Place {
 	if l == nil || l.over(ls.now()) {
 		return nil
 	}
-	if head := l.listens.first; head != nil && head.accepts != nil && head.gift == nil {
+	if head := l.listens.first; head != nil && head.heir != nil && !head.given {
 		return head
 	}
 	return nil

@@ -14,7 +14,7 @@ type Name struct{ Channel, Key string }
 // Lines are a session's local queues in front of contended names. Only the first of a name's waiters contends for it
 // with the other processes (guarantee G4); the rest cost the server nothing and follow in the order in which they came.
 type Lines struct {
-	listen func(channel string, hear func(message string)) (stop func())
+	listen func(channel string, hear func(message string)) Ear
 	alarm  *Alarm
 
 	// Subscribed reports whether the messages of a channel are heard now; nil: they are if they ever were. It is set
@@ -31,21 +31,32 @@ type Lines struct {
 	expected map[string]*Place // those apart from their lines, by the wire owners that they expect messages for
 }
 
+// An Ear hears the messages of a channel until it is closed. (As a function, to close it would be 16 bytes more.)
+type Ear interface{ Close() }
+
+// closeAll closes the ears that there are.
+func closeAll(ears ...Ear) {
+	for _, e := range ears {
+		if e != nil {
+			e.Close()
+		}
+	}
+}
+
 // A line has at least one place, in one of its queues, unless it is taken. Those who poll have a queue of their own:
 // listeners must not wait for their pauses.
 type line struct {
 	name           Name
 	listens, polls queue
-	stop           func()        // ends the subscription to the name's channel; nil while there is none
-	marked         bool          // it is not to be counted among those who stand in no line on the server
+	ear, mark      Ear           // of the name's channel, and of its mark; nil while there is none
 	taken          time.Duration // for how long the session has the name, at most, after a hand-over; 0: unknown
 	fairness
 	post
 }
 
-// A queue has its places in the order in which they came; the first is the head. To leave costs the
-// same wherever the place is, since thousands may give up together.
-type queue struct{ first, last *Place }
+// A queue has its places in the order in which they came; the first is the head, and the one before it the last. To
+// leave costs the same wherever the place is, since thousands may give up together.
+type queue struct{ first *Place }
 
 // A Place is one caller's place in a line. Leave it.
 type Place struct {
@@ -58,15 +69,16 @@ type Place struct {
 	listen     bool               // to be subscribed when it is the head
 	eager      bool               // looks as soon as it is the head, and first
 	head       bool               // known to the place's owner alone, as listen is
+	given      bool               // the lock has been handed over to the place; of heir
 	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
 	stands     Standing           // nil: in no line on the server
-	heir                          // guarded by lines.mu
+	heir       any                // what its caller says to whoever hands over to it, nil: nothing can be; or the gift
 	notice
 }
 
 // NewLines makes the queues of a session; listen has hear called with the messages of a
 // channel, and with "" when one may have been missed. All waits end when the alarm is closed.
-func NewLines(listen func(channel string, hear func(message string)) (stop func()), a *Alarm) *Lines {
+func NewLines(listen func(channel string, hear func(message string)) Ear, a *Alarm) *Lines {
 	return &Lines{
 		listen: listen, alarm: a,
 		lines: make(map[Name]*line), beside: make(map[Name]queue), desks: make(map[string]*desk),
@@ -136,24 +148,24 @@ func (p *Place) queue() *queue {
 }
 
 func (q *queue) add(p *Place) {
-	if p.prev = q.last; p.prev == nil {
-		q.first = p
-	} else {
-		p.prev.next = p
+	if q.first == nil {
+		q.first, p.prev = p, p
+		return
 	}
-	q.last = p
+	last := q.first.prev
+	last.next, p.prev, q.first.prev = p, last, p
 }
 
 func (q *queue) remove(p *Place) {
-	if p.prev == nil {
+	if q.first == p {
 		q.first = p.next
 	} else {
 		p.prev.next = p.next
 	}
-	if p.next == nil {
-		q.last = p.prev
-	} else {
+	if p.next != nil {
 		p.next.prev = p.prev
+	} else if q.first != nil {
+		q.first.prev = p.prev
 	}
 	p.prev, p.next = nil, nil
 }
@@ -234,28 +246,26 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 // subscribe makes messages wake the head of the listeners at that time, and the confirmation the present head.
 func (p *Place) subscribe() {
 	ls, l := p.lines, p.line
-	channel, hear, stop := l.name.Channel, func(string) { ls.hear(l.name) }, &l.stop
+	channel, hear, ear := l.name.Channel, func(string) { ls.hear(l.name) }, &l.ear
 	if p.stands != nil {
 		p.open()
-		channel, hear, stop = p.stands.Channel(), func(message string) { ls.told(l.name, message) }, &l.own
+		channel, hear, ear = p.stands.Channel(), func(message string) { ls.told(l.name, message) }, &l.own
 	}
 	ls.mu.Lock()
-	already := *stop != nil && (p.stands != nil || !l.marked)
+	already := *ear != nil && (p.stands != nil || l.mark == nil)
 	ls.mu.Unlock()
 	if already {
 		return
 	}
 	// Nobody else does this: the place is the head, and cannot leave meanwhile.
-	end := ls.listen(channel, hear)
+	hears := ls.listen(channel, hear)
 	ls.mu.Lock()
-	*stop, end = end, *stop
-	if p.stands == nil {
-		l.marked = false
+	var mark Ear
+	if *ear, hears = hears, *ear; hears != nil { // that of one that stood, which others do not count
+		mark, l.mark = l.mark, nil
 	}
 	ls.mu.Unlock()
-	if end != nil { // that of one that stood
-		end()
-	}
+	closeAll(mark, hears)
 }
 
 // Leave gives the place up. If it was the first, the next one follows: with taken above zero
@@ -293,14 +303,7 @@ func (ls *Lines) tidy(l *line) (stop func()) {
 		delete(ls.lines, l.name)
 		ls.count.Add(-1)
 	}
-	channel, own := l.stop, l.own
-	l.stop, l.own, l.up = nil, nil, false
-	return func() {
-		if channel != nil {
-			channel()
-		}
-		if own != nil {
-			own()
-		}
-	}
+	ear, mark, own := l.ear, l.mark, l.own
+	l.ear, l.mark, l.own, l.up = nil, nil, nil, false
+	return func() { closeAll(mark, ear, own) }
 }

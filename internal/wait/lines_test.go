@@ -41,7 +41,12 @@ func newLines(t *testing.T) *lines {
 
 func (q *lines) close() { q.alarm.Close() }
 
-func (q *lines) listen(channel string, wake func(message string)) (stop func()) {
+// ear is an ear that the function closes.
+type ear func()
+
+func (e ear) Close() { e() }
+
+func (q *lines) listen(channel string, wake func(message string)) wait.Ear {
 	q.mu.Lock()
 	q.begun[channel]++
 	i := len(q.wakes[channel])
@@ -50,11 +55,11 @@ func (q *lines) listen(channel string, wake func(message string)) (stop func()) 
 	if q.confirm {
 		wake("")
 	}
-	return func() {
+	return ear(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.wakes[channel][i] = nil
-	}
+	})
 }
 
 // publish wakes the subscriptions of a channel, as a message does.

@@ -39,7 +39,7 @@ const fresh = 2 * time.Second
 
 // post is the part of a line for calls that stand in a line on the server.
 type post struct {
-	own    func() // ends the subscription to the session's channel; nil while there is none
+	own    Ear    // of the session's channel; nil while there is none
 	mail   string // the last message to the session, until the head takes it
 	estate *estate
 
@@ -69,15 +69,15 @@ func (p *Place) Hear(others, stands bool) {
 		return
 	}
 	ls.mu.Lock()
-	stop := l.stop
-	if others == (stop != nil) {
+	ear, mark := l.ear, l.mark
+	if others == (ear != nil) {
 		ls.mu.Unlock()
 		return
 	}
-	l.stop = nil
+	l.ear, l.mark = nil, nil
 	ls.mu.Unlock()
 	if !others {
-		stop()
+		closeAll(mark, ear)
 		return
 	}
 	p.hearOthers(stands)
@@ -86,7 +86,7 @@ func (p *Place) Hear(others, stands bool) {
 // open has the place hear others from the beginning, if it is to.
 func (p *Place) open() {
 	p.lines.mu.Lock()
-	opens := p.stands.Open() && p.line.stop == nil
+	opens := p.stands.Open() && p.line.ear == nil
 	p.lines.mu.Unlock()
 	if opens {
 		p.hearOthers(true)
@@ -97,26 +97,21 @@ func (p *Place) open() {
 // who counts others may count too many for a moment, but must not overlook one.
 func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 	ls, l := p.lines, p.line
-	channel := ls.listen(l.name.Channel, func(message string) {
+	ear := ls.listen(l.name.Channel, func(message string) {
 		if !ls.known(l, message) {
 			ls.hear(l.name)
 		}
 	})
-	mark, marked := func() {}, stands && p.stands.Mark() != ""
-	if marked {
-		mark = ls.listen(p.stands.Mark(), func(string) {})
-	}
-	stop := func() {
-		mark()
-		channel()
+	var mark Ear
+	if m := p.stands.Mark(); stands && m != "" {
+		mark = ls.listen(m, func(string) {})
 	}
 	ls.mu.Lock()
-	if l.stop == nil && l.listens.first == p {
-		l.marked = marked
-		l.stop, stop = stop, func() {}
+	if l.ear == nil && l.listens.first == p {
+		l.ear, l.mark, ear, mark = ear, mark, nil, nil
 	}
 	ls.mu.Unlock()
-	stop()
+	closeAll(mark, ear)
 }
 
 // told takes a message to the session: "" if one may have been missed.
@@ -158,7 +153,7 @@ func (ls *Lines) free(name Name) {
 		return
 	}
 	head := l.listens.first
-	l.freed, l.echo = ls.now(), l.stop != nil
+	l.freed, l.echo = ls.now(), l.ear != nil
 	listens := l.echo
 	ls.lookLater(l)
 	ls.mu.Unlock()
