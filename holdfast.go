@@ -70,8 +70,8 @@ var (
 	// ErrUnknown: was a reply lost, so that the effect is not known?
 	ErrUnknown = session.ErrUnknown
 	// ErrNoReply: was there no reply in time? It comes with [ErrUnknown] where the effect is not known, and with [ErrLost]
-	// where a hold is lost because its renewals had no reply. With neither, an attempt to take permits holds nothing, and
-	// what it takes is given back in the background; a hold that [Hold.HandTo] was to hand over is where it was.
+	// where a hold is lost because its renewals had no reply. With neither, an attempt holds nothing, and what it takes is
+	// given back in the background; a hold that [Hold.HandTo] was to hand over is where it was.
 	ErrNoReply = session.ErrNoReply
 	// ErrNotAcknowledged: did too few replicas have my acquisition in time? See [Options.Acks] and
 	// [NotAcknowledgedError].

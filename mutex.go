@@ -66,7 +66,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 // tryLock(waitTime, leaseTime).
 //
 // If the server did not answer by then, TryLockFor returns that error instead of ErrBusy, or [ErrUnknown] if an attempt
-// was cut off, which takes up to 0.1 s more. A wait for replicas ([Options.Acks]) ends then as well, with
+// was cut off, which takes up to 0.1 s more; or [ErrNoReply] alone if its only attempt was not even sent, because calls
+// before it had no reply yet. A wait for replicas ([Options.Acks]) ends then as well, with
 // [ErrNotAcknowledged].
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, error) {
 	h, err := m.core().Lock(ctx, "try lock for", wait)

@@ -3,6 +3,7 @@ package script
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -168,12 +169,24 @@ func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error
 			}
 			p.leave()
 		}
+		return place{}, &Failure{Class: Refused, Err: unplaced{context.Cause(Limited(ctx))}}
 	}
 	why := context.Cause(Limited(ctx))
 	if outlasts != nil {
 		why = cmp.Or(context.Cause(outlasts.Caller), why)
 	}
 	return place{}, &Failure{Class: Refused, Err: why}
+}
+
+// unplaced is why a call was not sent for which there was no place in time, as others had no reply.
+type unplaced struct{ error }
+
+func (u unplaced) Unwrap() error { return u.error }
+
+// Unplaced reports whether err says so.
+func Unplaced(err error) bool {
+	_, yes := errors.AsType[unplaced](err)
+	return yes
 }
 
 func (p place) take(ctx context.Context) bool {

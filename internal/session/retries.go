@@ -194,6 +194,9 @@ func (r *Retries) outwaited(ctx context.Context, end time.Time, err error) error
 	case f.Class == script.Unknown: // cut off under way, and nothing is known of the server
 		return &script.Failure{Class: script.Unknown, Temporary: true, Err: ErrNoReply}
 	}
+	if r.Asked == 1 && script.Unplaced(f) { // nobody has said that it is taken
+		return &script.Failure{Class: script.Refused, Temporary: true, Err: ErrNoReply}
+	}
 	return cmp.Or(r.failures().trouble, ErrBusy) // not even sent
 }
 
