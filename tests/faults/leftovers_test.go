@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -60,16 +61,14 @@ func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Do(t, "SCRIPT", "LOAD", lua.Source("lock_renew"))
 	p := proxy.Start(t, srv.Addr())
-	h := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease}), kit.Orders, nil))
-	began, done := time.Now(), h.Context(t.Context()).Done()
-	renewal := kit.ScriptOf(kit.Kinds[0], "renew")
-	early := func() bool { return time.Since(began) < lease*5/6 }
-	p.On(func(c []string) bool { return renewal(c) && early() }, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
-	last := p.On(func(c []string) bool { return renewal(c) && !early() }, proxy.HoldReply, proxy.First)
-	kit.Within(t, 2*lease, done, "the loss")
-	last.Wait(t, 1)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	renewal := p.On(kit.ScriptOf(kit.Kinds[0], "renew"), proxy.HoldReply, proxy.First)
+	h := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, nil))
+	renewal.Wait(t, 1)
+	(*session.Session)(s).Skip(lease)
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
 	sinceLost := kit.Stopwatch()
-	last.Release()
+	renewal.Release()
 	kit.Await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 0 })
 	require.Less(t, sinceLost(), lease/2, "it was not given back before its lease ended")
 }
