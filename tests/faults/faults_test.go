@@ -2,13 +2,16 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
@@ -136,8 +139,11 @@ func (o *operation) run(t *testing.T, servers *kit.Stock, k kit.Kind, f fault, a
 			if n == proxy.EveryTime || int(n) == round+1 || o.single {
 				hit = f
 			}
+			still := kit.Stillness()
 			err := o.play(c, do, hit, n)
-			require.Contains(t, strings.Split(o.want(k, hit, n), "|"), kit.ClassOf(err), "round %d: %v", round+1, err)
+			want := o.want(k, hit, n)
+			require.True(t, slices.Contains(strings.Split(want, "|"), kit.ClassOf(err)) || outOfTime(err, still),
+				"round %d: %v, not %s", round+1, err, want)
 			c.deliver()
 			if o.verb != "release" { // for a release the fault goes on
 				c.agrees()
@@ -177,6 +183,14 @@ func untilSent(stalls *proxy.Rule, call func() error) (err error) {
 	return err
 }
 
+// outOfTime reports whether a call ended as it did because this process stood still meanwhile. Where it did for longer
+// than a stalled call has, what was under way could not be repeated any more, or was not even sent; and where it did
+// for a third of the lease, a fault beside it costs a hold.
+func outOfTime(err error, still func() time.Duration) bool {
+	unknown := errors.Is(err, holdfast.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
+	return unknown && still() > deadline || errors.Is(err, holdfast.ErrLost) && still() > cellLease/3
+}
+
 func (o *operation) context(hit fault, n proxy.Times) (context.Context, context.CancelFunc) {
 	switch {
 	case hit == unhit: // it takes as long as it takes
@@ -200,7 +214,7 @@ func (o *operation) finish(c *cell) {
 	c.agrees()
 	c.believes()
 	for len(c.holds) > 0 {
-		require.NoError(c, c.giveBack())
+		c.returned()
 	}
 	free := o.free
 	if free == 0 {
