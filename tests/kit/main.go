@@ -25,7 +25,7 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 	running.start()
 	code := m.Run()
 	if code == 0 {
-		if left := GoroutinesLeft(5 * time.Second); left != "" {
+		if left := GoroutinesLeft(10 * time.Second); left != "" {
 			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
 			code = 1
 		}
@@ -34,9 +34,9 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 }
 
 // GoroutinesLeft waits for all goroutines but this one to end, and describes those that do not. What the client does
-// in the background after its Close soon ends by itself.
+// in the background after its Close ends by itself: that of a cluster sleeps for 5 s before it closes connections.
 func GoroutinesLeft(within time.Duration) string {
-	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+	for took := Stopwatch(); ; time.Sleep(10 * time.Millisecond) {
 		var left []string
 		buf := make([]byte, 1<<20)
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -45,7 +45,7 @@ func GoroutinesLeft(within time.Duration) string {
 				left = append(left, stack)
 			}
 		}
-		if len(left) == 0 || time.Now().After(end) {
+		if len(left) == 0 || took() > within {
 			return strings.Join(left, "\n\n")
 		}
 	}
