@@ -243,7 +243,10 @@ func eachTrial(t *testing.T, guarded bool, test func(t *testing.T, r *trial)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			r := &trial{began: time.Now(), early: kit.Open(t, srv.Addr(), nil), late: kit.Open(t, srv.Addr(), nil)}
+			patient := &holdfast.Options{Lease: time.Minute} // a release has five seconds
+			r := &trial{
+				began: time.Now(), early: kit.Open(t, srv.Addr(), patient), late: kit.Open(t, srv.Addr(), patient),
+			}
 			r.store, r.fenced = start(t, srv, guarded)
 			test(t, r)
 		})
