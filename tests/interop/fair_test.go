@@ -219,9 +219,8 @@ func TestFairDeadWaiterDelaysTheOtherSide(t *testing.T) {
 // due, itself too, each time it looks.
 func TestFairGoWaiterOutlivesALongHold(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, fleetOptions{lease: shortLease, javaWait: briefWait})
-	// It must show that it is alive while others wait, but may stand still for more than a second.
-	k := fairKind("brief fair", interop.Fair, fairlock.Options{WaiterLease: shortLease, JavaWait: briefWait})
+	f := newFleet(t, fleetOptions{lease: watchedLease, javaWait: briefWait})
+	k := fairKind("brief fair", interop.Fair, fairlock.Options{WaiterLease: watchedLease, JavaWait: briefWait})
 	var waits sync.WaitGroup // all at once: they take their time
 	for _, holds := range languages {
 		holder, first := holds.owner(t, f, k, holds.name), golang.owner(t, f, k, holds.name)
@@ -229,7 +228,7 @@ func TestFairGoWaiterOutlivesALongHold(t *testing.T) {
 		holder.lock(t)
 		a, id := f.enter(t, holds.name, first.start)
 		waits.Go(func() {
-			assert.False(t, other.tryLock(t, 2*shortLease+promptly))
+			assert.False(t, other.tryLock(t, 2*watchedLease+promptly))
 			assert.Equal(t, []string{id}, f.queue(t, holds.name))
 			holder.unlock(t)
 			a.await(t, promptly)

@@ -12,6 +12,10 @@ import (
 // shortLease is the lease of holds whose end is waited for.
 const shortLease = 4 * time.Second
 
+// watchedLease is the lease of what must be kept alive for longer: who stands still for three seconds, just when it is
+// to be renewed, keeps it.
+const watchedLease = 6 * time.Second
+
 // The watchdog of one side keeps the other out for as long as the hold lives, here for three leases.
 func TestWatchdogKeepsTheOtherSideOut(t *testing.T) {
 	t.Parallel()
@@ -21,12 +25,12 @@ func TestWatchdogKeepsTheOtherSideOut(t *testing.T) {
 func requireWatchdog(t *testing.T, s *site, cells []cell) {
 	t.Helper()
 	allAtOnce(t, cells, func(t *testing.T, c cell) {
-		f := s.fleetFor(c.kind, fleetOptions{lease: shortLease})
+		f := s.fleetFor(c.kind, fleetOptions{lease: watchedLease})
 		f.proves(t, watchdog, c.kind.name, c.first)
 		lock := f.fresh(t, c.kind)
 		holder, other := c.first.owner(t, f, c.kind, lock), c.second.owner(t, f, c.rival, lock)
 		holder.lock(t)
-		require.False(t, other.tryLock(t, 3*shortLease))
+		require.False(t, other.tryLock(t, 3*watchedLease))
 		require.True(t, holder.held(t))
 		holder.unlock(t)
 		require.True(t, other.tryLock(t, promptly)) // of several, some may learn of the release later

@@ -210,10 +210,10 @@ func TestRWPreferWriterIsNothingToJava(t *testing.T) {
 // lease or with a long one, has come and gone makes no difference.
 func TestRWWatchdogKeepsReadHolds(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, fleetOptions{lease: shortLease})
+	f := newFleet(t, fleetOptions{lease: watchedLease})
 	var waits sync.WaitGroup // all at once: they take their time
 	for _, c := range cells(reading) {
-		for _, lease := range []time.Duration{shortLease - time.Second, 0, 10 * shortLease} {
+		for _, lease := range []time.Duration{watchedLease - time.Second, 0, 10 * watchedLease} {
 			name := fmt.Sprint(c.name, lease)
 			r, w := c.first.owner(t, f, reading, name), c.second.owner(t, f, writing, name)
 			passer := c.second.owner(t, f, reading.lasting(lease), name)
@@ -222,7 +222,7 @@ func TestRWWatchdogKeepsReadHolds(t *testing.T) {
 			r.lock(t)
 			passer.unlock(t)
 			waits.Go(func() {
-				assert.False(t, w.tryLock(t, 3*shortLease), name)
+				assert.False(t, w.tryLock(t, 3*watchedLease), name)
 				assert.True(t, r.held(t), name)
 				for n := 1; n <= 2; n++ {
 					left, err := f.server().Try("PTTL", readHold(name, r.id(), n))
