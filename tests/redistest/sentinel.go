@@ -138,6 +138,14 @@ func (set *SentinelSet) Replica() *Server { return set.replica }
 // three to six seconds. Writes that the replica had not received are lost, as in a real failover.
 func (set *SentinelSet) Failover(t testing.TB) {
 	t.Helper()
+	awaitFor(t, tiltTimeout, "sentinels that act", func() string { // while the master keeps what is renewed there
+		for _, s := range set.Sentinels {
+			if tilt, err := s.observer.info("sentinel", "sentinel_tilt"); err != nil || tilt != "0" {
+				return fmt.Sprintf("%s: tilt %q, %v", s.Addr(), tilt, err)
+			}
+		}
+		return ""
+	})
 	set.master.Stop()
 	set.master, set.replica = set.replica, set.master
 	await(t, "promotion", func() string {

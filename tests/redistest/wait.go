@@ -8,6 +8,7 @@ import (
 const (
 	startTimeout = 20 * time.Second     // for a process to answer, on a busy machine
 	waitTimeout  = 30 * time.Second     // for servers to agree, or messages to arrive
+	tiltTimeout  = 2 * waitTimeout      // for sentinels, which do nothing for 30 s after they stood still for 2 s
 	replyTimeout = 10 * time.Second     // for one reply to the observer
 	pollInterval = 5 * time.Millisecond // between looks at a server's state
 	testTimeout  = 5 * time.Minute      // for a test, on a machine that is very busy
@@ -17,14 +18,20 @@ const (
 // deadline passes.
 func await(t testing.TB, what string, state func() string) {
 	t.Helper()
-	deadline := time.Now().Add(waitTimeout)
+	awaitFor(t, waitTimeout, what, state)
+}
+
+// awaitFor is await for up to the time d.
+func awaitFor(t testing.TB, d time.Duration, what string, state func() string) {
+	t.Helper()
+	deadline := time.Now().Add(d)
 	for {
 		missing := state()
 		if missing == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after %v: %s", what, waitTimeout, missing)
+			t.Fatalf("%s: not after %v: %s", what, d, missing)
 		}
 		time.Sleep(pollInterval)
 	}
