@@ -77,10 +77,7 @@ func (a *acquisition) inherit(take func(p *wait.Place) (gift any)) bool {
 	}
 	h, _ := take(a.Place).(*Single)
 	switch {
-	case h == nil:
-		return false
-	case h.Err() != nil: // it was lost, before anybody had it
-		a.Place.Accept(a.lock)
+	case h == nil || h.Err() != nil: // it was lost, before anybody had it
 		return false
 	case h.lock.claimKey() != a.lock.claimKey() || !a.becomes(h.grant.claim):
 		h.forgo() // no other one is accepted, or this came again and again, for the rest of the turn

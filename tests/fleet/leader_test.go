@@ -124,7 +124,8 @@ func TestACandidateThatStandsAgainMayHaveTheLock(t *testing.T) {
 	master := redistest.Start(t)
 	short, again := make(chan struct{}), make(chan struct{})
 	var told atomic.Bool
-	s := kit.Open(t, master.Addr(), &holdfast.Options{Acks: 1, AcksTimeout: 500 * time.Millisecond,
+	s := kit.Open(t, master.Addr(), &holdfast.Options{
+		Acks: 1, AcksTimeout: 500 * time.Millisecond,
 		Observer: &holdfast.Observer{Acquire: func(context.Context, holdfast.Subject) func(holdfast.Acquired) {
 			return func(holdfast.Acquired) {
 				if told.CompareAndSwap(false, true) {

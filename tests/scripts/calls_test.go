@@ -447,7 +447,7 @@ func (p deletePermits) call() call {
 }
 
 // permitKeysOf are the keys of a semaphore whose permits have leases, or have none.
-func permitKeysOf(leased bool) []string { //nolint:revive // no control: it is so
+func permitKeysOf(leased bool) []string {
 	if leased {
 		return permitKeys[:2]
 	}

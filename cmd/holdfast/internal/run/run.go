@@ -26,7 +26,7 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 	if err != nil {
 		return err
 	}
-	signals := listen(s.verb == leads)
+	signals := listen(s.verb)
 	defer func() {
 		_ = signals.giveBack(func() error {
 			s.standing.Wait() // and so for the end of a term to be told

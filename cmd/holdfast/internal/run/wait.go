@@ -28,11 +28,11 @@ type signals struct {
 
 // listen catches the signals that would end holdfast. It goes on ignoring SIGHUP and SIGINT if it was started so, as by
 // nohup, and so does the command.
-func listen(candidate bool) *signals {
+func listen(verb string) *signals {
 	s := &signals{passed: make(chan os.Signal, 64), seen: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
 	cli.Catch(s.passed, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	free := s.passed // signals that a command gives a meaning of its own, perhaps to reopen its logs
-	if candidate {
+	if verb == leads {
 		free = s.seen // the whole fleet may get them, and must not be without candidates then
 	}
 	cli.Catch(free, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
