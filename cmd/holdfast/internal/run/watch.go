@@ -43,6 +43,9 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 	}
 	w.tellGuard() // before the command starts: holdfast may be stopped right after
 	w.lent = w.terminal != nil && w.terminal.wanted()
+	for len(signals.seen) > 0 { // the command hears of none from before it
+		<-signals.seen
+	}
 	if err = hold.Err(); err == nil { // the start of the guard may have taken long
 		w.child, err = w.spawn(o)
 	}
@@ -57,9 +60,6 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 		return nil, err
 	}
 	w.guard.tell("group", w.child.pid)
-	for len(signals.seen) > 0 { // the command hears of none from before it
-		<-signals.seen
-	}
 	signals.follow()
 	return w, nil
 }
