@@ -158,7 +158,8 @@ func (r *Runner) Alone(ctx context.Context, key string, do func() error) error {
 // [Runner.Alone].
 func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error) {
 	outlasts, _ := ctx.(*Outlasting)
-	if ctx.Err() == nil && (outlasts == nil || outlasts.Caller.Err() == nil) {
+	waits := ctx.Err() == nil && (outlasts == nil || outlasts.Caller.Err() == nil)
+	if waits {
 		p := place{gate: r.nodes.gate(key), lane: lane, alone: lane == Keep && sharing.AnyDirect(r.client)}
 		if p.take(ctx) {
 			if p.gate.settled(ctx) {
@@ -169,11 +170,13 @@ func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error
 			}
 			p.leave()
 		}
-		return place{}, &Failure{Class: Refused, Err: unplaced{context.Cause(Limited(ctx))}}
 	}
 	why := context.Cause(Limited(ctx))
 	if outlasts != nil {
 		why = cmp.Or(context.Cause(outlasts.Caller), why)
+	}
+	if waits {
+		why = unplaced{why}
 	}
 	return place{}, &Failure{Class: Refused, Err: why}
 }
