@@ -239,6 +239,7 @@ func (c *batchCall) Attempt(ctx, _ context.Context) (done bool, retry time.Durat
 
 // try makes one attempt, and tells the observer.
 func (c *batchCall) try(ctx context.Context) (inTheWay time.Duration, err error) {
+	c.Asked++
 	done := c.Attempting(ctx)
 	checks := c.locks[0].Checks()
 	signs := checks.Signs()
