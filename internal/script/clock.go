@@ -28,6 +28,10 @@ type Clocks struct {
 type sample struct {
 	offset int64         // server ms − our ms, at most
 	at     time.Duration // when it was learned
+
+	// The same of a later one that may promise less, but is worth more for its age, see [Clocks.NotAfter].
+	newer int64
+	since time.Duration
 }
 
 // NewClocks starts with no knowledge. Moments are the session's, from when it began. Samples older than fresh
@@ -43,6 +47,9 @@ func (c *Clocks) Learn(key string, server int64, received time.Duration) {
 	s, old := newSample(server, received), c.sample(key)
 	if old == nil || s.offset > old.offset || received-old.at > c.fresh {
 		c.keep(key, s)
+	} else if s.newer > old.newer-(received-old.since).Milliseconds()/100 { // seldom, too
+		s.offset, s.at = old.offset, old.at
+		c.keep(key, s)
 	}
 }
 
@@ -53,7 +60,8 @@ func (c *Clocks) Relearn(key string, server int64, received time.Duration) {
 
 // newSample rounds to the safe side.
 func newSample(server int64, received time.Duration) sample {
-	return sample{offset: server - (received + time.Millisecond - 1).Milliseconds(), at: received}
+	offset := server - (received + time.Millisecond - 1).Milliseconds()
+	return sample{offset: offset, at: received, newer: offset, since: received}
 }
 
 // keep is seldom called: most samples are no better than the one before, and cost no allocation.
@@ -84,11 +92,11 @@ func (c *Clocks) NotAfter(key string, sent, limit time.Duration) int64 {
 	if s == nil {
 		return 0
 	}
-	slow := (max(sent-s.at, 0)+limit)/100 + 1
+	slow := (max(sent-s.since, 0)+limit)/100 + 1
 	if slow > limit/2 {
 		return 0
 	}
-	return s.offset + sent.Milliseconds() + (limit - slow).Milliseconds()
+	return s.newer + sent.Milliseconds() + (limit - slow).Milliseconds()
 }
 
 func (c *Clocks) sample(key string) *sample {

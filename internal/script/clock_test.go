@@ -72,6 +72,17 @@ func TestANotAfterAllowsForAClockThatIsSlow(t *testing.T) {
 	assert.Zero(t, newClocks(false).NotAfter("x", time.Hour, time.Minute))
 }
 
+// A session that hears of the clock all the time knows enough of it, also for a lease that is short.
+func TestANotAfterIsKnownWhileThereAreReplies(t *testing.T) {
+	const limit = 33 * time.Millisecond // of a lease of 100 ms
+	c := newClocks(false)
+	c.Learn("x", epoch, 0)
+	for at := time.Second; at < fresh; at += time.Second {
+		require.NotZero(t, c.NotAfter("x", at, limit), "%v", at)
+		c.Learn("x", epoch+at.Milliseconds()-at.Milliseconds()%3, at) // some replies take a little longer
+	}
+}
+
 func TestASampleGivesWayToAHigherOneOrWhenItIsOld(t *testing.T) {
 	const at = 10 * time.Second
 	for name, c := range map[string]struct {
