@@ -12,11 +12,13 @@ local function line_pass(l, waiting)
   -- competes with them. With that times others / (waiting + 1), who releases being back soon, all have it equally
   -- often.
   local free = time % 256 < 4 or clock[2] % 1000 * (others + 1) * (waiting + 1) < others * 1000
-  redis.call('DEL', l.lock)
-  while true do
+  local function first()
     local waiter = redis.call('LINDEX', l.line, '0')
-    if not waiter then break end
-    local lives = line_lives(l.alive, waiter, time)
+    return waiter, waiter and line_lives(l.alive, waiter, time)
+  end
+  local waiter, lives = first() -- before the lock is gone: a key of another type ends it here
+  redis.call('DEL', l.lock)
+  while waiter do
     if free and lives and line_tell(l, waiter, 'free') then break end
     redis.call('LPOP', l.line)
     redis.call('ZREM', l.alive, waiter)
@@ -36,6 +38,7 @@ local function line_pass(l, waiting)
       end
       redis.call('DEL', l.lock)
     end
+    waiter, lives = first()
   end
   local heard = redis.pcall(l.publish, l.channel, '0')
   return type(heard) == 'number' and heard or 0

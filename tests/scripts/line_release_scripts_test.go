@@ -8,6 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// misplaced stores waiters in the line, and something else where it is to be who of them is alive.
+func misplaced(waiters ...string) [][]string {
+	return with(inLine(waiters...), [][]string{{"SET", aliveKey, "precious"}})
+}
+
 func TestLineReleaseScript(t *testing.T) {
 	t.Parallel()
 	free := map[string]redistest.Value{}
@@ -216,6 +221,14 @@ func TestLineReleaseScript(t *testing.T) {
 			seed: with(mine, [][]string{{"SET", lineKey, "precious"}}), call: release{}, fails: "WRONGTYPE",
 			after: locked(me, "1", beside(lineKey, precious)),
 		},
+		"a list of the living of another type stays, and nothing is freed": {
+			seed: with(mine, misplaced(second, third)), call: release{}, fails: "WRONGTYPE",
+			after: locked(me, "1", lists(second, third), beside(aliveKey, precious)),
+		},
+		"a list of the living of another type stays, and nobody leaves the line": {
+			seed: with(mine, misplaced(waiter, second)), call: release{leaves: true}, fails: "WRONGTYPE",
+			after: locked(me, "1", lists(waiter, second), beside(aliveKey, precious)),
+		},
 		"a token of another type stays, which was to expire": {
 			seed: with(mine, inLine("b:1 5000 fenced:60000", third), [][]string{{"RPUSH", tokenKey, "precious"}}),
 			call: release{}, reply: int64(3),
@@ -294,6 +307,11 @@ func TestLineForceScripts(t *testing.T) {
 		"a line of another type stays, and nothing is freed": {
 			seed: with(theirs, [][]string{{"SET", lineKey, "precious"}}), call: force{}, fails: "WRONGTYPE",
 			after: locked(ours, "3", beside(lineKey, token("precious"))),
+		},
+		"a list of the living of another type stays, and nothing is freed": {
+			twice: true,
+			seed:  with(theirs, misplaced(second)), call: force{}, fails: "WRONGTYPE",
+			after: locked(ours, "3", lists(second), beside(aliveKey, token("precious"))),
 		},
 	})
 	y := func(owner string) map[string]redistest.Value { return beside("y", hash(owner, "1")) }
