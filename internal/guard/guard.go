@@ -170,7 +170,7 @@ func (g *guarded) run(
 	}
 	told(!script.InDoubt(err), true)
 	if err != nil {
-		return nil, g.fail(session.Explain(ctx, err))
+		return nil, g.fail(of.Ended(session.Explain(ctx, err)))
 	}
 	return replies, nil
 }

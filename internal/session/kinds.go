@@ -53,11 +53,15 @@ func (o *Object) FailBy(ctx context.Context, over time.Duration, operation strin
 		defer cancel()
 		err = o.otherKind(within, err)
 	}
-	// A call that was under way, for whose reply Close has not waited.
-	if (errors.Is(err, rueidis.ErrClosing) || errors.Is(err, ErrNoReply)) && o.session.Closed() {
-		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	return o.Label.Fail(operation, o.session.Ended(err))
+}
+
+// Ended is the error of a call, which says so if it was under way and Close has not waited for its reply.
+func (s *Session) Ended(err error) error {
+	if (errors.Is(err, rueidis.ErrClosing) || errors.Is(err, ErrNoReply)) && s.Closed() {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	return o.Label.Fail(operation, err)
+	return err
 }
 
 // otherKind is a refusal that says of what kind the name is, if it is not of the object's.

@@ -305,6 +305,36 @@ func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
 	}
 }
 
+// So does a guarded call, which may have been executed.
+func TestCloseIsWhyGuardedCallsEndThatHaveNoReply(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	b := kit.NewClient(t, srv.Addr()).B
+	for name, call := range map[string]func(ctx context.Context, h *holdfast.Hold) error{
+		"Guard": func(ctx context.Context, h *holdfast.Hold) error {
+			return kit.ErrorOf(h.Guard(ctx, b().Set().Key("stock").Value("1").Build()))
+		},
+		"GuardScript": func(ctx context.Context, h *holdfast.Hold) error {
+			return kit.ErrorOf(h.GuardScript(ctx, "return 1", nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // a silent connection outlasts Close
+			h := kit.Lock(t, t.Context(), rlock.New(s, name, nil))
+			held := p.On(proxy.Command("EVAL", "EVALSHA"), proxy.HoldReply, proxy.EveryTime)
+			end := make(chan error, 1)
+			go func() { end <- call(t.Context(), h) }()
+			held.WaitMatched(t, 1)
+			require.Error(t, closing(t, s)) // the release has no reply either
+			err := kit.Within(t, time.Second, end, "the end of the call")
+			require.ErrorIs(t, err, holdfast.ErrClosed)
+			require.ErrorIs(t, err, holdfast.ErrUnknown)
+		})
+	}
+}
+
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
