@@ -48,7 +48,6 @@ type protocol struct {
 	text                   string // the names that it has on the server besides its key, see [wire.LineNames]
 	channel, alive, tokens uint32 // where they end in it
 	fenced                 bool
-	tokenTTL               time.Duration // 0: none
 }
 
 // name gives the lock its names, and returns its channel.
@@ -80,8 +79,8 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 		c.Key(p.token())
 	}
 	ttl := ""
-	if p.tokenTTL > 0 {
-		ttl = lease.Millis(p.tokenTTL)
+	if d := p.lock().TokenTTL; d > 0 {
+		ttl = lease.Millis(d)
 	}
 	return c.Arg(w.Owner).Int(w.NotAfter).Optional(usualTake, w.Lease, strconv.Itoa(w.Target), w.Age, ttl)
 }
@@ -113,7 +112,7 @@ func (p *protocol) Proof(owner string) kind.Proof {
 func (p *protocol) On(s *session.Session) *core.Lock {
 	l := p.lock()
 	return New((*holdfast.Session)(s), l.Name, &Options{
-		FixedLease: l.FixedLease, NonReentrant: l.NonReentrant, Backoff: l.Backoff, Fenced: p.fenced, TokenTTL: p.tokenTTL,
+		FixedLease: l.FixedLease, NonReentrant: l.NonReentrant, Backoff: l.Backoff, Fenced: p.fenced, TokenTTL: l.TokenTTL,
 	}).lock()
 }
 
@@ -165,8 +164,8 @@ func (p lined) asks() string {
 	if p.fenced {
 		asks += " fenced"
 	}
-	if p.tokenTTL > 0 {
-		asks += ":" + lease.Millis(p.tokenTTL)
+	if d := p.lock().TokenTTL; d > 0 {
+		asks += ":" + lease.Millis(d)
 	}
 	return asks
 }

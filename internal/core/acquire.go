@@ -279,7 +279,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	nested, again := a.Number > 0, a.Copies > 0 || a.Stands
 	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
-			Owner: a.Wire, Target: max(int(a.Number), 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
+			Owner: a.Wire, Target: max(int(a.Number), 1), Lease: l.Millis(), NotAfter: w.NotAfter, Nested: nested,
 			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting && (stands || !a.hears), Again: again,
 			Age: a.answer.age,
 		})
@@ -373,7 +373,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	answer := a.answer
 	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
-			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
+			Owner: g.Wire, Target: target, Lease: l.Millis(), NotAfter: w.NotAfter,
 			Nested: true, Tokened: g.Token != 0, Age: a.answer.age,
 		})
 	})

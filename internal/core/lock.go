@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,11 @@ var LockOf func(lock any) *Lock
 type Lock struct {
 	session.Object
 	*kind.Settings
-	FixedLease time.Duration
-	keeper     *keeper
-	protocol   kind.Protocol
-	lined      bool // of a session, one call stands for all
-	part       owner.Half
-	slot       uint16
-	millis     string // lease as scripts take it
+	keeper   *keeper
+	protocol kind.Protocol
+	lined    bool // of a session, one call stands for all
+	part     owner.Half
+	slot     uint16
 }
 
 // A Mutex is a lock as its users get it: they see nothing of its inside. The root package exports it.
@@ -43,11 +42,12 @@ func InitLock(
 	l *Lock, s *session.Session, p kind.Protocol, label session.Label, set *kind.Settings, fixed time.Duration,
 	channel func(key string) string,
 ) {
-	*l = Lock{Settings: set, FixedLease: fixed, keeper: keeperOf(s), protocol: p}
-	l.millis = l.keeper.millis
-	if fixed > 0 {
-		l.millis = lease.Millis(fixed)
+	if fixed != 0 { // most locks share what they have
+		own := *set
+		own.FixedLease, own.FixedMillis = fixed, lease.Millis(fixed)
+		set = &own
 	}
+	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
 	session.InitObject(&l.Object, s, label, channel)
 	l.lined = l.standing() != nil && l.apart() == nil
 	if set.Shared {
@@ -78,7 +78,7 @@ func (l *Lock) Length() time.Duration {
 }
 
 // Millis is that lease as scripts take it.
-func (l *Lock) Millis() string { return l.millis }
+func (l *Lock) Millis() string { return cmp.Or(l.FixedMillis, l.keeper.millis) }
 
 // Slot returns the slot of the lock's key; 0 unless the server is a cluster.
 func (l *Lock) Slot() uint16 { return l.slot }

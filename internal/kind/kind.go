@@ -135,6 +135,9 @@ type Settings struct {
 	Poll         func(attempt int) time.Duration // bounds the wait for a message: others may not publish
 	Together     *Together                       // nil: several such locks cannot be taken by one call
 	Wires        Wires                           // whose the holds are
+	FixedLease   time.Duration                   // of holds that are not renewed; 0: they are
+	FixedMillis  string                          // that lease as scripts take it; "": there is none
+	TokenTTL     time.Duration                   // of the key of an rlock's fencing token; 0: it has none
 	NonReentrant bool
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
 	Confirms     bool // what a release by another session has granted begins with a call

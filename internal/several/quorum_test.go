@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -27,9 +28,7 @@ func TestAServersTimeoutFollowsTheLease(t *testing.T) {
 	} {
 		q := Quorum{}
 		for _, lease := range []time.Duration{time.Hour, length} {
-			l := new(core.Lock)
-			l.FixedLease = lease
-			q.Locks = append(q.Locks, l)
+			q.Locks = append(q.Locks, &core.Lock{Settings: &kind.Settings{FixedLease: lease}})
 		}
 		assert.Equal(t, want, q.timeout(), length)
 	}
