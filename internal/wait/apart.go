@@ -16,14 +16,14 @@ type apart struct {
 
 // Alone is a place in no line, and so its head.
 func Alone(a *Alarm) *Place {
-	return &Place{Waiter: NewWaiter(a), apart: &apart{}, head: true}
+	return &Place{Waiter: NewWaiter(a), apart: &apart{}}
 }
 
 // Apart takes a place outside of the line of the name, for a call that need not wait for the others of its session.
 // Leave it.
 func (ls *Lines) Apart(name Name) *Place {
-	p := &Place{Waiter: NewWaiter(ls.alarm), lines: ls, apart: &apart{name: name}, head: true}
-	p.born = ls.round.Load()
+	p := &Place{Waiter: NewWaiter(ls.alarm), lines: ls, apart: &apart{name: name}}
+	p.born.Store(ls.round.Load())
 	return p
 }
 

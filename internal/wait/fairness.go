@@ -56,7 +56,7 @@ func (ls *Lines) Releasing(name Name) {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[name]; l != nil && l.over(ls.now()) && !l.posted() {
+	if l := ls.line(name); l != nil && l.over(ls.now()) && !l.posted() {
 		l.behind = max(l.behind, 1)
 	}
 }
@@ -69,7 +69,7 @@ func (ls *Lines) Released(name Name, listeners int) {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[name]
+	l := ls.line(name)
 	if l == nil {
 		return
 	}
@@ -104,7 +104,7 @@ func (ls *Lines) Released(name Name, listeners int) {
 func (ls *Lines) hear(name Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	switch l := ls.lines[name]; {
+	switch l := ls.line(name); {
 	case l == nil:
 	case l.behind <= 0:
 		ls.tell(l)

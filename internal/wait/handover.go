@@ -71,7 +71,7 @@ func (ls *Lines) HandOver(name Name, gift any, taken time.Duration) bool {
 
 // heir is the place that the name can be handed over to. ls.mu is held.
 func (ls *Lines) heir(name Name) *Place {
-	l := ls.lines[name]
+	l := ls.line(name)
 	if l == nil || l.over(ls.now()) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (ls *Lines) heir(name Name) *Place {
 // place.
 func (ls *Lines) Ended(name Name) (wire string) {
 	ls.mu.Lock()
-	l := ls.lines[name]
+	l := ls.line(name)
 	if l == nil {
 		ls.mu.Unlock()
 		return ""

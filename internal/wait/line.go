@@ -21,11 +21,11 @@ type Lines struct {
 	// before the first call.
 	Subscribed func(channel string) bool
 
-	count  atomic.Int32  // of lines, so that Empty need not lock while there are none
-	round  atomic.Uint32 // see notice
-	mu     sync.Mutex    // guards the rest, and all that is in lines
-	lines  map[Name]*line
-	beside map[Name]queue // those who wait apart from the line, for a name that they may share
+	count  atomic.Int32     // of lines, so that Empty need not lock while there are none
+	round  atomic.Uint32    // see notice
+	mu     sync.Mutex       // guards the rest, and all that is in lines
+	lines  map[string]*line // of each key the first
+	beside map[Name]queue   // those who wait apart from the line, for a name that they may share
 	desks  map[string]*desk
 
 	expected map[string]*Place // those apart from their lines, by the wire owners that they expect messages for
@@ -47,6 +47,7 @@ func closeAll(ears ...Ear) {
 // listeners must not wait for their pauses.
 type line struct {
 	name           Name
+	next           *line // with the same key, as few have it; a map by names would be larger
 	listens, polls queue
 	ear, mark      Ear           // of the name's channel, and of its mark; nil while there is none
 	taken          time.Duration // for how long the session has the name, at most, after a hand-over; 0: unknown
@@ -65,25 +66,26 @@ type Place struct {
 	line       *line
 	apart      *apart // instead, if the place is in no line
 	prev, next *Place
-	polls      bool               // is in that queue of the line
-	listen     bool               // to be subscribed when it is the head
-	eager      bool               // looks as soon as it is the head, and first
-	head       bool               // known to the place's owner alone, as listen is
-	given      bool               // the lock has been handed over to the place; of heir
-	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
-	stands     Standing           // nil: in no line on the server
-	heir       any                // what its caller says to whoever hands over to it, nil: nothing can be; or the gift
+	polls      bool // is in that queue of the line
+	listen     bool // to be subscribed when it is the head; known to the place's owner alone
+	eager      bool // looks as soon as it is the head, and first
+	given      bool // the lock has been handed over to the place; of heir
 	notice
+	first  chan time.Duration // nil: it is the head; capacity 1: told once, on becoming it, what to wait for
+	stands Standing           // nil: in no line on the server
+	heir   any                // what its caller says to whoever hands over to it, nil: nothing can be; or the gift
 }
 
 // NewLines makes the queues of a session; listen has hear called with the messages of a
 // channel, and with "" when one may have been missed. All waits end when the alarm is closed.
 func NewLines(listen func(channel string, hear func(message string)) Ear, a *Alarm) *Lines {
-	return &Lines{
+	ls := &Lines{
 		listen: listen, alarm: a,
-		lines: make(map[Name]*line), beside: make(map[Name]queue), desks: make(map[string]*desk),
+		lines: make(map[string]*line), beside: make(map[Name]queue), desks: make(map[string]*desk),
 		expected: make(map[string]*Place),
 	}
+	ls.round.Store(firstRound)
+	return ls
 }
 
 // now is the time in few bytes, above zero.
@@ -96,7 +98,31 @@ func (ls *Lines) Empty(name Name) bool {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.lines[name] == nil
+	return ls.line(name) == nil
+}
+
+// line is that of the name; nil: nobody waits there. ls.mu is held.
+func (ls *Lines) line(name Name) *line {
+	l := ls.lines[name.Key]
+	for l != nil && l.name != name {
+		l = l.next
+	}
+	return l
+}
+
+// remove ends a line. ls.mu is held.
+func (ls *Lines) remove(l *line) {
+	before := ls.lines[l.name.Key]
+	if before != l {
+		for before.next != l {
+			before = before.next
+		}
+		before.next = l.next
+		return
+	}
+	if ls.lines[l.name.Key] = l.next; l.next == nil {
+		delete(ls.lines, l.name.Key)
+	}
 }
 
 // Join takes the last place in the line of the name. With listen, the line subscribes to its channel as soon as this
@@ -107,15 +133,15 @@ func (ls *Lines) Join(name Name, listen, eager bool) *Place { return ls.join(nam
 // join is Join of a call that stands in a line on the server like that; nil: in none.
 func (ls *Lines) join(name Name, listen, eager bool, stands Standing) *Place {
 	ls.mu.Lock()
-	l, p := ls.lines[name], (*Place)(nil)
+	l, p := ls.line(name), (*Place)(nil)
 	if l == nil {
 		made := new(struct {
 			line  line
 			place Place
 		}) // most lines have no other
 		l, p = &made.line, &made.place
-		l.name = name
-		ls.lines[name] = l
+		l.name, l.next = name, ls.lines[name.Key]
+		ls.lines[name.Key] = l
 		ls.count.Add(1)
 	} else {
 		p = new(Place)
@@ -124,9 +150,9 @@ func (ls *Lines) join(name Name, listen, eager bool, stands Standing) *Place {
 	*p = Place{
 		Waiter: NewWaiter(ls.alarm), lines: ls, line: l, polls: !listen, listen: listen, eager: eager, stands: stands,
 	}
-	p.born = ls.round.Load()
+	p.born.Store(ls.round.Load())
 	q := p.queue()
-	if p.head = q.first == nil && !taken; !p.head {
+	if q.first != nil || taken {
 		p.first = make(chan time.Duration, 1)
 	}
 	if taken && q.first == nil {
@@ -177,7 +203,7 @@ func (ls *Lines) Wake(name Name) {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[name]; l != nil {
+	if l := ls.line(name); l != nil {
 		ls.next(l)
 	}
 }
@@ -202,12 +228,12 @@ func (ls *Lines) tell(l *line) {
 }
 
 // Head reports whether the place is the first, as far as its owner has been told.
-func (p *Place) Head() bool { return p.head }
+func (p *Place) Head() bool { return p.first == nil }
 
 // begin waits until the place is the first, and returns for how long to sleep then; or until it is time to look. Its
 // error is why ctx ended, or [ErrClosed].
 func (p *Place) begin(ctx context.Context, d time.Duration) (sleep time.Duration, sleeps bool, err error) {
-	if !p.head {
+	if !p.Head() {
 		taken, err := p.reach(ctx)
 		if taken == 0 || p.eager && !p.provided() {
 			return 0, false, err
@@ -226,13 +252,13 @@ func (p *Place) begin(ctx context.Context, d time.Duration) (sleep time.Duration
 func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 	select {
 	case taken = <-p.first:
-		p.head, p.cause = true, Turn
+		p.first, p.cause = nil, Turn
 		return taken, nil
 	case <-p.hint:
 		p.cause = Hint
 		select {
 		case <-p.first: // the hint may have been for the first, which is this one by now
-			p.head = true
+			p.first = nil
 		default:
 		}
 		return 0, nil
@@ -300,7 +326,7 @@ func (ls *Lines) tidy(l *line) (stop func()) {
 		return func() {}
 	}
 	if l.polls.first == nil {
-		delete(ls.lines, l.name)
+		ls.remove(l)
 		ls.count.Add(-1)
 	}
 	ear, mark, own := l.ear, l.mark, l.own

@@ -36,6 +36,31 @@ func TestTheFirstInLineContends(t *testing.T) {
 	})
 }
 
+// Kinds of locks have channels of their own, also for one key: each has its line, whichever others come and go.
+func TestEachChannelOfAKeyHasALineOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		names := []wait.Name{{Channel: "a", Key: "x"}, {Channel: "b", Key: "x"}, {Channel: "c", Key: "x"}}
+		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+			places := make([]*wait.Place, len(names))
+			for i, name := range names {
+				assert.True(t, q.Empty(name))
+				places[i] = q.Join(name, true, false)
+				assert.True(t, places[i].Head())
+			}
+			for n, i := range order {
+				places[i].Leave(0)
+				assert.True(t, q.Empty(names[i]))
+				for _, left := range order[n+1:] {
+					assert.False(t, q.Empty(names[left]))
+					q.Wake(names[left])
+					assert.Zero(t, q.wait(places[left], time.Second))
+				}
+			}
+		}
+	})
+}
+
 func TestTheLineMovesInTheOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)

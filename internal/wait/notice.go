@@ -4,14 +4,13 @@ import "sync/atomic"
 
 // A notice is how a place is asked to say that its call has waited for long.
 type notice struct {
-	born  uint32        // the round in which it was taken
-	state atomic.Uint32 // one of those below
+	born atomic.Uint32 // the round in which it was taken; or one of those below
 }
 
 const (
-	unasked uint32 = iota
+	answered uint32 = iota
 	asked
-	answered
+	firstRound
 )
 
 // Round begins another round of looking after those who wait, and reports whether anybody does.
@@ -30,7 +29,7 @@ func (ls *Lines) Round() (anybody bool) {
 func (ls *Lines) Notice(name Name) (anybody bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[name]; l != nil {
+	if l := ls.line(name); l != nil {
 		anybody = ls.notice(&l.listens, name)
 		anybody = ls.notice(&l.polls, name) || anybody
 	}
@@ -45,7 +44,9 @@ func (ls *Lines) Notice(name Name) (anybody bool) {
 func (ls *Lines) notice(q *queue, name Name) (anybody bool) {
 	for p := q.first; p != nil; p = p.next {
 		long := p.Long() && (p.apart == nil || p.apart.name == name)
-		if anybody = anybody || long; long && p.state.CompareAndSwap(unasked, asked) {
+		anybody = anybody || long
+		if long && p.born.Load() >= firstRound {
+			p.born.Store(asked)
 			p.Wake()
 		}
 	}
@@ -53,7 +54,7 @@ func (ls *Lines) notice(q *queue, name Name) (anybody bool) {
 }
 
 // Long reports whether the place, if there is one, was taken two rounds ago or more.
-func (p *Place) Long() bool { return p != nil && p.lines.round.Load()-p.born > 2 }
+func (p *Place) Long() bool { return p != nil && p.lines.round.Load()-p.born.Load() > 2 }
 
 // Noticed reports, once, whether the place was asked: its call has waited for long, for what its session has.
-func (p *Place) Noticed() bool { return p.state.CompareAndSwap(asked, answered) }
+func (p *Place) Noticed() bool { return p.born.CompareAndSwap(asked, answered) }

@@ -51,7 +51,7 @@ func (ls *Lines) JoinStanding(name Name, s Standing) *Place { return ls.join(nam
 
 // Subscribe has messages wake the place before its call looks for the first time, if it is the head.
 func (p *Place) Subscribe() {
-	if !p.head || !p.listen {
+	if !p.Head() || !p.listen {
 		return
 	}
 	p.listen = false
@@ -124,7 +124,7 @@ func (ls *Lines) told(name Name, message string) {
 	defer func() { giveUp(nobodys) }()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[name]
+	l := ls.line(name)
 	if l == nil {
 		return
 	}
@@ -147,7 +147,7 @@ func (ls *Lines) told(name Name, message string) {
 // free makes the head look later, when others have had time to take the name; or sooner, if they release it again.
 func (ls *Lines) free(name Name) {
 	ls.mu.Lock()
-	l := ls.lines[name]
+	l := ls.line(name)
 	if l == nil || !l.posted() {
 		ls.mu.Unlock()
 		return
