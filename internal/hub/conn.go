@@ -149,7 +149,7 @@ func (c *conn) wanted() bool {
 		switch {
 		case ch.conn != c: // routed elsewhere meanwhile
 			delete(c.todo, ch)
-		case ch.first == nil:
+		case !ch.wanted():
 			c.drop(ch)
 		}
 	}

@@ -98,7 +98,7 @@ func TestWhenAConnectionIsWorn(t *testing.T) {
 			}
 			for i := range c.unwanted {
 				l := h.Listen(fmt.Sprint("unwanted ", i), func(string) {})
-				h.channels[l.channel.name].state = up
+				h.channels[l.(*channel).name].state = up
 				l.Close()
 			}
 			conn := h.conns[""]
@@ -187,7 +187,7 @@ func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 	const n = 50_000
 	h := newIdle(false)
 	began := time.Now()
-	listeners := make([]*Listener, n)
+	listeners := make([]Listener, n)
 	for i := range listeners {
 		listeners[i] = h.Listen("x", func(string) {})
 	}
@@ -199,8 +199,9 @@ func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 	closed := time.Since(listening)
 	t.Logf("%d listened within %v, and closed within %v", n, listening.Sub(began), closed)
 	assert.Less(t, closed, 10*listening.Sub(began))
-	assert.Same(t, listeners[n-1], h.channels["x"].first)
-	assert.Nil(t, listeners[n-1].next)
+	assert.Same(t, listeners[n-1], h.channels["x"].others)
+	assert.Nil(t, h.channels["x"].others.next)
+	assert.Nil(t, h.channels["x"].hearer)
 }
 
 func TestAnEndThatTheServerMadeIsABeginningElsewhere(t *testing.T) {

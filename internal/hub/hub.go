@@ -40,17 +40,21 @@ type Hub struct {
 	closed   bool
 }
 
-// A channel is what somebody listens to, or has listened to on the present connection.
+// A channel is what somebody listens to, or has listened to on the present connection. It is its first listener, too:
+// most have no other.
 type channel struct {
 	name     string
 	hub      *Hub
-	conn     *conn     // which is to have the subscription; nil when the channel is forgotten
-	first    *Listener // of a list of all
-	oldest   Listener  // most have no other, and two allocations would leave more gaps between others
+	conn     *conn    // which is to have the subscription; nil when the channel is forgotten
+	hearer   Hearer   // the first; nil when that listens no more
+	others   *another // of a list of all others, the last
 	state    state
 	refusals uint8 // since the subscription last stood, as far as they matter
 	moves    uint8 // how often a server has named another one, since it last stood or was refused
 }
+
+// wanted reports whether anybody listens.
+func (c *channel) wanted() bool { return c.hearer != nil || c.others != nil }
 
 // heard reports whether messages come, by the connection's present life or still by the last one.
 func (c *channel) heard() bool { return c.state == up || c.conn.covers(c) }
@@ -63,11 +67,23 @@ const (
 	up                 // confirmed
 )
 
+// A Hearer gets the messages of a channel, from the goroutine that reads the connection, or "" if one may have been
+// missed. It must not block, and may be called once more after its listener has been closed.
+type Hearer interface{ Hear(message string) }
+
+// function is a function that hears.
+type function func(message string)
+
+func (f function) Hear(message string) { f(message) }
+
 // A Listener is one interest in a channel. Close it.
-type Listener struct {
+type Listener interface{ Close() }
+
+// another is a listener of a channel besides the first.
+type another struct {
 	channel    *channel
-	hear       func(message string) // nil when it has closed
-	prev, next *Listener
+	hearer     Hearer // nil when it has closed
+	prev, next *another
 }
 
 // New makes a hub that subscribes through client, by SSUBSCRIBE at the node of each
@@ -89,48 +105,69 @@ func (h *Hub) Subscribed(name string) bool {
 	return c != nil && c.heard()
 }
 
-// Listen starts to wake the caller for the channel, first when the subscription stands. It
-// does not block. hear is called from the goroutine that reads the connection, with a message, or with "" if one may
-// have been missed: it must not block either, and may be called once more after Close.
-func (h *Hub) Listen(name string, hear func(message string)) *Listener {
+// Listen is Hear of a function.
+func (h *Hub) Listen(name string, hear func(message string)) Listener {
+	return h.Hear(name, function(hear))
+}
+
+// Hear starts to wake the hearer for the channel, first when the subscription stands. It does not block. (What waits is
+// a hearer itself, since a function would be 24 bytes more.)
+func (h *Hub) Hear(name string, hearer Hearer) Listener {
 	h.mu.Lock()
-	c, l := h.channels[name], (*Listener)(nil)
+	c := h.channels[name]
 	if c == nil {
-		c = &channel{name: name, hub: h, conn: h.route(name)}
-		l = &c.oldest
+		c = &channel{name: name, hub: h, conn: h.route(name), hearer: hearer}
 		h.channels[name] = c
 		c.conn.ask(c)
-	} else {
-		l = new(Listener)
+		h.mu.Unlock()
+		return c
 	}
-	*l = Listener{channel: c, hear: hear, next: c.first}
+	l := &another{channel: c, hearer: hearer, next: c.others}
 	if l.next != nil {
 		l.next.prev = l
 	}
-	c.first = l
+	c.others = l
 	confirmed := c.heard()
 	h.mu.Unlock()
 	if confirmed {
-		hear("")
+		hearer.Hear("")
 	}
 	return l
 }
 
-// Close ends the interest. The subscription ends some time after the last one has gone.
-func (l *Listener) Close() {
+// Close ends the first interest. The subscription ends some time after the last one has gone.
+func (c *channel) Close() {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	if c.hearer != nil {
+		c.hearer = nil
+		c.left()
+	}
+}
+
+// Close ends another interest.
+func (l *another) Close() {
 	c := l.channel
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
-	if l.hear == nil {
+	if l.hearer == nil {
 		return
 	}
-	l.hear = nil
+	l.hearer = nil
 	if l.next != nil {
 		l.next.prev = l.prev
 	}
 	if l.prev != nil {
 		l.prev.next = l.next
-	} else if c.first = l.next; c.first == nil {
+	} else {
+		c.others = l.next
+	}
+	c.left()
+}
+
+// left has the connection look at a channel that nobody listens to any more. hub.mu is held.
+func (c *channel) left() {
+	if !c.wanted() {
 		c.conn.ask(c)
 	}
 }
@@ -253,13 +290,16 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 
 // wakeAndUnlock calls those who listen to a channel, without h.mu, which they may want.
 func (h *Hub) wakeAndUnlock(c *channel, message string) {
-	var few [4]func(message string)
+	var few [4]Hearer
 	all := few[:0]
-	for l := c.first; l != nil; l = l.next {
-		all = append(all, l.hear)
+	for l := c.others; l != nil; l = l.next {
+		all = append(all, l.hearer)
+	}
+	if c.hearer != nil {
+		all = append(all, c.hearer)
 	}
 	h.mu.Unlock()
-	for _, hear := range all {
-		hear(message)
+	for _, hearer := range all {
+		hearer.Hear(message)
 	}
 }

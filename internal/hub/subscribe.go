@@ -25,7 +25,7 @@ func (c *conn) next() (begin []*channel, unwanted bool) {
 	todo := c.todo
 	c.todo = make(map[*channel]struct{}) // a map keeps room for as many as it ever had
 	for ch := range todo {
-		switch wanted := ch.first != nil; {
+		switch wanted := ch.wanted(); {
 		case ch.conn != c: // routed elsewhere meanwhile
 		case wanted && ch.state == idle:
 			ch.state = asked

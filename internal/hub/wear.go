@@ -109,7 +109,7 @@ func (c *conn) wear(age time.Duration) wear {
 	for _, ch := range h.channels {
 		switch {
 		case ch.conn != c:
-		case ch.first != nil:
+		case ch.wanted():
 			wanted++
 		default:
 			unwanted++

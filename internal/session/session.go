@@ -132,7 +132,7 @@ func New(c Config) *Session {
 		ID: id, Client: c.Client, Runner: s.runner, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start,
 		Busy: s.busy, Breaks: c.Breaks,
 	}, c.Process)
-	listen := func(channel string, hear func(message string)) wait.Ear { return s.hub.Listen(channel, hear) }
+	listen := func(channel string, h wait.Hearer) wait.Ear { return s.hub.Hear(channel, h) }
 	s.lines, s.joint = wait.NewLines(listen, s.alarm), wait.NewLines(listen, s.alarm)
 	s.lines.Subscribed = s.Subscribed
 	if c.LongHold > 0 {

@@ -14,6 +14,12 @@ type apart struct {
 	mail       string // the last of them, until it is taken
 }
 
+// byItself is a place apart from the line that hears by itself.
+type byItself Place
+
+// Hear wakes the place.
+func (p *byItself) Hear(string) { p.Wake() }
+
 // Alone is a place in no line, and so its head.
 func Alone(a *Alarm) *Place {
 	return &Place{Waiter: NewWaiter(a), apart: &apart{}}
@@ -50,7 +56,7 @@ func (p *Place) Listen(channel string) {
 	}
 	a.end(p.lines)
 	a.channel = channel
-	a.stop = p.lines.listen(channel, func(string) { p.Wake() }).Close
+	a.stop = p.lines.listen(channel, (*byItself)(p)).Close
 }
 
 // ListenLater is Listen for a place that usually hears elsewhere: it begins after a while.
@@ -65,7 +71,7 @@ func (p *Place) ListenLater(channel string, after time.Duration) {
 	defer ls.mu.Unlock()
 	var timer *time.Timer
 	timer = time.AfterFunc(after, func() {
-		stop := ls.listen(channel, func(string) { p.Wake() }).Close
+		stop := ls.listen(channel, (*byItself)(p)).Close
 		ls.mu.Lock()
 		if a.timer == timer {
 			a.stop, stop = stop, func() {}

@@ -14,7 +14,7 @@ type Name struct{ Channel, Key string }
 // Lines are a session's local queues in front of contended names. Only the first of a name's waiters contends for it
 // with the other processes (guarantee G4); the rest cost the server nothing and follow in the order in which they came.
 type Lines struct {
-	listen func(channel string, hear func(message string)) Ear
+	listen func(channel string, h Hearer) Ear
 	alarm  *Alarm
 
 	// Subscribed reports whether the messages of a channel are heard now; nil: they are if they ever were. It is set
@@ -33,6 +33,35 @@ type Lines struct {
 
 // An Ear hears the messages of a channel until it is closed. (As a function, to close it would be 16 bytes more.)
 type Ear interface{ Close() }
+
+// A Hearer gets the messages of a channel, or "" when one may have been missed.
+type Hearer interface{ Hear(message string) }
+
+// hearer is a function that hears.
+type hearer func(message string)
+
+// Hear calls h.
+func (h hearer) Hear(message string) { h(message) }
+
+// The place that listens for its line is the hearer itself: a function would be 24 bytes more.
+type (
+	byName    Place // where the name's changes are published
+	byOthers  Place // as well, for the sake of those who do not know the line on the server
+	bySession Place // where the session gets its messages
+)
+
+// Hear makes a head look.
+func (p *byName) Hear(string) { p.lines.hear(p.line.name) }
+
+// Hear makes a head look, if that is news.
+func (p *byOthers) Hear(message string) {
+	if !p.lines.known(p.line, message) {
+		p.lines.hear(p.line.name)
+	}
+}
+
+// Hear takes the message.
+func (p *bySession) Hear(message string) { p.lines.told(p.line.name, message) }
 
 // closeAll closes the ears that there are.
 func closeAll(ears ...Ear) {
@@ -76,9 +105,8 @@ type Place struct {
 	heir   any                // what its caller says to whoever hands over to it, nil: nothing can be; or the gift
 }
 
-// NewLines makes the queues of a session; listen has hear called with the messages of a
-// channel, and with "" when one may have been missed. All waits end when the alarm is closed.
-func NewLines(listen func(channel string, hear func(message string)) Ear, a *Alarm) *Lines {
+// NewLines makes the queues of a session, which listen to channels like that. All waits end when the alarm is closed.
+func NewLines(listen func(channel string, h Hearer) Ear, a *Alarm) *Lines {
 	ls := &Lines{
 		listen: listen, alarm: a,
 		lines: make(map[string]*line), beside: make(map[Name]queue), desks: make(map[string]*desk),
@@ -272,10 +300,10 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 // subscribe makes messages wake the head of the listeners at that time, and the confirmation the present head.
 func (p *Place) subscribe() {
 	ls, l := p.lines, p.line
-	channel, hear, ear := l.name.Channel, func(string) { ls.hear(l.name) }, &l.ear
+	channel, h, ear := l.name.Channel, Hearer((*byName)(p)), &l.ear
 	if p.stands != nil {
 		p.open()
-		channel, hear, ear = p.stands.Channel(), func(message string) { ls.told(l.name, message) }, &l.own
+		channel, h, ear = p.stands.Channel(), (*bySession)(p), &l.own
 	}
 	ls.mu.Lock()
 	already := *ear != nil && (p.stands != nil || l.mark == nil)
@@ -284,7 +312,7 @@ func (p *Place) subscribe() {
 		return
 	}
 	// Nobody else does this: the place is the head, and cannot leave meanwhile.
-	hears := ls.listen(channel, hear)
+	hears := ls.listen(channel, h)
 	ls.mu.Lock()
 	var mark Ear
 	if *ear, hears = hears, *ear; hears != nil { // that of one that stood, which others do not count

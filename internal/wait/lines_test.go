@@ -46,14 +46,14 @@ type ear func()
 
 func (e ear) Close() { e() }
 
-func (q *lines) listen(channel string, wake func(message string)) wait.Ear {
+func (q *lines) listen(channel string, h wait.Hearer) wait.Ear {
 	q.mu.Lock()
 	q.begun[channel]++
 	i := len(q.wakes[channel])
-	q.wakes[channel] = append(q.wakes[channel], wake)
+	q.wakes[channel] = append(q.wakes[channel], h.Hear)
 	q.mu.Unlock()
 	if q.confirm {
-		wake("")
+		h.Hear("")
 	}
 	return ear(func() {
 		q.mu.Lock()

@@ -97,14 +97,10 @@ func (p *Place) open() {
 // who counts others may count too many for a moment, but must not overlook one.
 func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 	ls, l := p.lines, p.line
-	ear := ls.listen(l.name.Channel, func(message string) {
-		if !ls.known(l, message) {
-			ls.hear(l.name)
-		}
-	})
+	ear := ls.listen(l.name.Channel, (*byOthers)(p))
 	var mark Ear
 	if m := p.stands.Mark(); stands && m != "" {
-		mark = ls.listen(m, func(string) {})
+		mark = ls.listen(m, hearer(func(string) {}))
 	}
 	ls.mu.Lock()
 	if l.ear == nil && l.listens.first == p {

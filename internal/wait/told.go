@@ -29,7 +29,7 @@ func (p *Place) Expect(channel, wire string) bool {
 	}
 	ls.mu.Unlock()
 	if first { // nobody else does this, and the desk stays as long as the place is there
-		stop := ls.listen(channel, func(message string) { ls.toldApart(channel, message) }).Close
+		stop := ls.listen(channel, hearer(func(message string) { ls.toldApart(channel, message) })).Close
 		ls.mu.Lock()
 		d.stop = stop
 		ls.mu.Unlock()

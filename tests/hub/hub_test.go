@@ -34,7 +34,7 @@ func newHubWithLog(t testing.TB, client rueidis.Client, sharded bool, log io.Wri
 
 // An ear counts how often a channel woke it.
 type ear struct {
-	*hub.Listener
+	hub.Listener
 	channel string
 	woken   atomic.Int64
 }
@@ -278,7 +278,7 @@ func TestManyChannelsShareOneConnectionAndNoGoroutines(t *testing.T) {
 	}
 	withNames := heap()
 	var woken atomic.Int64
-	ears := make([]*hub.Listener, n)
+	ears := make([]hub.Listener, n)
 	for i, name := range names {
 		ears[i] = h.Listen(name, func(string) { woken.Add(1) })
 	}
