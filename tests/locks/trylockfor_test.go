@@ -267,7 +267,7 @@ func TestTryLockForBehindARenewalAtASilentServer(t *testing.T) {
 	t.Parallel()
 	ctx := context.WithoutCancel(t.Context()) // which turns no connection pipelined
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second, Anonymous: true})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute, Anonymous: true})
 	hold := kit.Lock(t, ctx, rlock.New(s, "held", nil))
 	renewals := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
 	extended := make(chan error, 1)
