@@ -16,14 +16,18 @@
 -- REPLY    now        it lasts no longer than most
 -- REPLY    {-2, now}  too early or too late: nothing was changed
 --
--- USES     trim_lock
+-- USES     check_lease now
 
 local lock, line = KEYS[1], KEYS[2]
+local most, mistake = check_lease(ARGV[2])
+if mistake then return mistake end
 
-local function has() return redis.call('HEXISTS', lock, ARGV[1]) == 1 end
-local reply = trim_lock(lock, ARGV[2], ARGV[3], ARGV[4], has)
-local first = line and type(reply) == 'number' and redis.pcall('LINDEX', line, '0')
+local time = now()
+if time < tonumber(ARGV[3]) or time > tonumber(ARGV[4]) then return {-2, time} end
+if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return {0, time} end
+if redis.call('PTTL', lock) > most then redis.call('PEXPIRE', lock, ARGV[2]) end
+local first = line and redis.pcall('LINDEX', line, '0')
 if type(first) == 'string' then
   redis.pcall(ARGV[5], line .. ':' .. string.match(first, '^[^:]*'), 'first')
 end
-return reply
+return time

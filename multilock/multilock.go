@@ -340,7 +340,9 @@ func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast
 
 // tryUntil makes one attempt, which a silent server keeps for little longer than until end.
 func tryUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast.Hold, error) {
-	end = time.Now().Add(max(time.Until(end), 0))
+	if now := time.Now(); end.Before(now) {
+		end = now
+	}
 	within, cancel := context.WithDeadlineCause(ctx, end.Add(session.Grace), session.ErrNoReply)
 	defer cancel()
 	h, err := l.TryLock(session.WithAcksUntil(within, end.Add(session.Grace/2)))

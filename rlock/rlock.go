@@ -89,10 +89,10 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	p := &protocol{fenced: o.Fenced}
 	set := &usual
-	if o.Fenced || o.NonReentrant || o.Backoff != nil || o.FixedLease != 0 || o.TokenTTL != 0 {
+	if o.Fenced || o.NonReentrant || o.Backoff != nil || o.TokenTTL != 0 {
 		set = &kind.Settings{NonReentrant: o.NonReentrant, Backoff: o.Backoff, Ages: true, TokenTTL: o.TokenTTL}
 		if !o.Fenced {
-			set.Together, set.HandsOver = usual.Together, o.FixedLease == 0
+			set.Together, set.HandsOver = usual.Together, usual.HandsOver
 		}
 	}
 	var calls kind.Protocol = p

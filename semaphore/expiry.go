@@ -113,7 +113,7 @@ func (l life) clear(ctx context.Context) (bool, error) {
 }
 
 func (l life) set(ctx context.Context, operation, when, ms string) (bool, error) {
-	return l.object.InTime(ctx, operation, lease.NotAfter(l.object.Session().Lease()), func(w script.Window) *script.Call {
+	return l.object.InTime(ctx, operation, l.object.Session().NotAfter(), func(w script.Window) *script.Call {
 		return script.NewCall(expireScript).Key(l.object.Key()).Key(l.permits...).Arg(when, ms).Int(w.NotAfter)
 	})
 }

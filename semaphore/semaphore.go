@@ -219,8 +219,7 @@ func (p *Semaphore) AvailablePermits(ctx context.Context) (int, error) {
 // [holdfast.ErrUnknown] it may be removed, or may still be, for a third of the session's lease, at most a minute. It
 // corresponds to delete().
 func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
-	limit := lease.NotAfter(p.object.Session().Lease())
-	return p.object.InTime(ctx, "delete", limit, func(w script.Window) *script.Call {
+	return p.object.InTime(ctx, "delete", p.object.Session().NotAfter(), func(w script.Window) *script.Call {
 		return p.call(deleteScript).Int(w.NotAfter)
 	})
 }

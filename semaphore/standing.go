@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -99,7 +98,7 @@ func (p *Semaphore) leave(waiter string, err error) {
 	all := func() {
 		forgo()
 		if script.InDoubt(err) {
-			_ = session.Pause(s.Context(), lease.NotAfter(s.Lease()))
+			_ = session.Pause(s.Context(), s.NotAfter())
 			forgo()
 		}
 	}

@@ -45,6 +45,7 @@ func InitLock(
 	if fixed != 0 { // most locks share what they have
 		own := *set
 		own.FixedLease, own.FixedMillis = fixed, lease.Millis(fixed)
+		own.HandsOver = false // what is handed over is renewed
 		set = &own
 	}
 	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}

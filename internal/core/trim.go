@@ -99,7 +99,7 @@ func (g *grant) trim() error {
 	if most == 0 { // nothing is left
 		return nil
 	}
-	window := lease.NotAfter(s.Lease()) / 2
+	window := s.NotAfter() / 2
 	_, err := l.Object.InTime(ctx, "trim", window, func(w script.Window) *script.Call {
 		return trimmer.Trim(kind.Trim{Owner: g.Wire, Most: lease.Millis(most), Window: w})
 	})

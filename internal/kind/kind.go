@@ -141,7 +141,7 @@ type Settings struct {
 	NonReentrant bool
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
 	Confirms     bool // what a release by another session has granted begins with a call
-	HandsOver    bool // a release may hand the lock over to a call of the same session, which has it renewed
+	HandsOver    bool // a release may hand the lock over to a call of the same session, unless its lease is fixed
 	Ages         bool // an acquisition can ask how long the server has been up
 }
 

@@ -29,7 +29,7 @@ type sample struct {
 	offset int64         // server ms − our ms, at most
 	at     time.Duration // when it was learned
 
-	// The same of a later one that may promise less, but is worth more for its age, see [Clocks.NotAfter].
+	// The same of a later one that may promise less, but is worth more for its age, see [Clocks.Window].
 	newer int64
 	since time.Duration
 }
@@ -75,28 +75,19 @@ func (c *Clocks) keep(key string, s sample) {
 	c.slots[wire.Slot(key)] = &s
 }
 
-// At returns the server ms that the server of key will have reached at least at the time t; 0 if nothing is known of
-// it.
-func (c *Clocks) At(key string, t time.Duration) int64 {
-	if s := c.sample(key); s != nil {
-		return s.offset + t.Milliseconds()
-	}
-	return 0
-}
-
-// NotAfter returns the server ms at which a call about key that is sent then is not to be executed any more. That comes
-// before limit has passed, also if the clock has run 1 % slower than ours since its sample, for which a lease allows as
-// well. It is 0 if nothing is known of the clock, or nothing so recent that half of limit would be left.
-func (c *Clocks) NotAfter(key string, sent, limit time.Duration) int64 {
+// Window returns the server ms between which a call about key that is sent then may be executed: what the server will
+// have reached at least by then, and what it reaches before limit has passed, also if its clock has run 1 % slower than
+// ours since its sample, for which a lease allows as well. They are 0 if nothing is known of the clock; notAfter also
+// if nothing so recent is that half of limit would be left.
+func (c *Clocks) Window(key string, sent, limit time.Duration) (notBefore, notAfter int64) {
 	s := c.sample(key)
 	if s == nil {
-		return 0
+		return 0, 0
 	}
-	slow := (max(sent-s.since, 0)+limit)/100 + 1
-	if slow > limit/2 {
-		return 0
+	if slow := (max(sent-s.since, 0)+limit)/100 + 1; slow <= limit/2 {
+		notAfter = s.newer + sent.Milliseconds() + (limit - slow).Milliseconds()
 	}
-	return s.newer + sent.Milliseconds() + (limit - slow).Milliseconds()
+	return s.offset + sent.Milliseconds(), notAfter
 }
 
 func (c *Clocks) sample(key string) *sample {

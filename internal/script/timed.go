@@ -79,7 +79,7 @@ func (r *Runner) Timed(
 
 func (r *Runner) window(p place, key string, limit time.Duration) Window {
 	w := Window{Sent: r.now(), Stands: p.gate.stands(r.changes.Load())}
-	w.NotBefore, w.NotAfter = r.clocks.At(key, w.Sent), r.clocks.NotAfter(key, w.Sent, limit)
+	w.NotBefore, w.NotAfter = r.clocks.Window(key, w.Sent, limit)
 	return w
 }
 

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watch"
@@ -271,7 +270,7 @@ func (o *Object) Go(f func(ctx context.Context)) (started bool) {
 
 // UntilLate returns ctx, which ends at the latest when a call that is sent now will not be executed any more.
 func (o *Object) UntilLate(ctx context.Context) (context.Context, context.CancelFunc) {
-	return until(ctx, time.Now().Add(lease.NotAfter(o.session.Lease())))
+	return until(ctx, time.Now().Add(o.session.NotAfter()))
 }
 
 // Timed runs a timed call of the object, see [script.Runner.Timed]. If no copy may be sent, there must be a connection
@@ -279,7 +278,7 @@ func (o *Object) UntilLate(ctx context.Context) (context.Context, context.Cancel
 func (o *Object) Timed(
 	ctx context.Context, call func(w script.Window) *script.Call,
 ) (reply script.Reply, err error) {
-	err = o.session.Runner().Timed(ctx, &reply, o.key, lease.NotAfter(o.session.Lease()), call)
+	err = o.session.Runner().Timed(ctx, &reply, o.key, o.session.NotAfter(), call)
 	return reply, err
 }
 

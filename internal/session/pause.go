@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
@@ -45,7 +44,7 @@ func (s *Session) Once(
 		within = late
 	}
 	for delay := wait.Retry(0); ; delay = wait.Retry(delay) {
-		if limit < lease.NotAfter(s.Lease()) || s.Runner().Silent(key) {
+		if limit < s.NotAfter() || s.Runner().Silent(key) {
 			script.Limited(within)
 		}
 		err := attempt(within)

@@ -268,6 +268,9 @@ func (s *Session) Config() *Config { return &s.config }
 // Lease is the length of the leases that are renewed.
 func (s *Session) Lease() time.Duration { return s.config.Lease }
 
+// NotAfter is for how long a call that such a lease bounds may be executed, see [lease.NotAfter].
+func (s *Session) NotAfter() time.Duration { return lease.NotAfter(s.config.Lease) }
+
 // Logger is the session's.
 func (s *Session) Logger() *slog.Logger { return s.config.Logger }
 

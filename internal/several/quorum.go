@@ -64,17 +64,21 @@ func (q *Quorum) timeout() time.Duration {
 // asking is for how long a server is waited for that is asked for a lease, and for replicas that are to have it. If
 // nobody has set that, these have as long as their sessions say, but no more than a third of the lease.
 func (q *Quorum) asking() time.Duration {
-	limit, replicas := q.timeout(), time.Duration(0)
 	if q.ServerTimeout > 0 {
-		return limit
-	}
-	for _, l := range q.Locks {
-		if acks := l.Session().Config().Acks; acks != nil {
-			replicas = max(replicas, acks.Timeout)
-		}
+		return q.ServerTimeout
 	}
 	shortest, _ := q.Leases()
-	return limit + min(replicas, shortest/3)
+	return q.timeout() + min(q.acksTimeout(), shortest/3)
+}
+
+// acksTimeout is for how long, at most, the sessions wait for replicas; 0: none does.
+func (q *Quorum) acksTimeout() (longest time.Duration) {
+	for _, l := range q.Locks {
+		if acks := l.Session().Config().Acks; acks != nil {
+			longest = max(longest, acks.Timeout)
+		}
+	}
+	return longest
 }
 
 // Lock waits for the lock for at most limit, or until ctx ends.
@@ -171,7 +175,7 @@ func (q *Quorum) within(ctx context.Context) (context.Context, context.CancelFun
 
 // replicas returns ctx, under which replicas are waited for no longer than limit, if any session asks them.
 func (q *Quorum) replicas(ctx context.Context, limit time.Duration) context.Context {
-	if !slices.ContainsFunc(q.Locks, func(l *core.Lock) bool { return l.Session().Config().Acks != nil }) {
+	if q.acksTimeout() == 0 {
 		return ctx
 	}
 	return session.WithAcksUntil(ctx, time.Now().Add(limit))

@@ -6,7 +6,7 @@ import "time"
 type apart struct {
 	name    Name
 	channel string      // whose messages wake it
-	stop    func()      // ends that; nil while there is none
+	ear     Ear         // of it; nil while there is none
 	timer   *time.Timer // begins that; nil if it has begun at once
 	shares  bool
 
@@ -56,7 +56,7 @@ func (p *Place) Listen(channel string) {
 	}
 	a.end(p.lines)
 	a.channel = channel
-	a.stop = p.lines.listen(channel, (*byItself)(p)).Close
+	a.ear = p.lines.listen(channel, (*byItself)(p))
 }
 
 // ListenLater is Listen for a place that usually hears elsewhere: it begins after a while.
@@ -71,13 +71,13 @@ func (p *Place) ListenLater(channel string, after time.Duration) {
 	defer ls.mu.Unlock()
 	var timer *time.Timer
 	timer = time.AfterFunc(after, func() {
-		stop := ls.listen(channel, (*byItself)(p)).Close
+		ear := ls.listen(channel, (*byItself)(p))
 		ls.mu.Lock()
 		if a.timer == timer {
-			a.stop, stop = stop, func() {}
+			a.ear, ear = ear, nil
 		}
 		ls.mu.Unlock()
-		stop()
+		closeAll(ear)
 	})
 	a.timer = timer
 }
@@ -85,15 +85,13 @@ func (p *Place) ListenLater(channel string, after time.Duration) {
 // end ends that messages of a channel wake the place.
 func (a *apart) end(ls *Lines) {
 	ls.mu.Lock()
-	stop := a.stop
+	ear := a.ear
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.stop, a.timer = nil, nil
+	a.ear, a.timer = nil, nil
 	ls.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
+	closeAll(ear)
 }
 
 // leaveApart ends everything that a place apart from the line has begun.
@@ -101,7 +99,7 @@ func (p *Place) leaveApart() {
 	ls, a := p.lines, p.apart
 	a.end(ls)
 	ls.mu.Lock()
-	stop := p.quit()
+	ear := p.quit()
 	if a.shares {
 		beside := ls.beside[a.name]
 		beside.remove(p)
@@ -110,5 +108,5 @@ func (p *Place) leaveApart() {
 		}
 	}
 	ls.mu.Unlock()
-	stop()
+	closeAll(ear)
 }

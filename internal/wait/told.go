@@ -5,7 +5,7 @@ import "strings"
 // A desk takes messages on one channel for several calls of a session, which wait apart from the line. A message begins
 // with the wire owner that it is for, or is for all.
 type desk struct {
-	stop  func() // ends the subscription
+	ear   Ear
 	calls queue
 }
 
@@ -29,9 +29,9 @@ func (p *Place) Expect(channel, wire string) bool {
 	}
 	ls.mu.Unlock()
 	if first { // nobody else does this, and the desk stays as long as the place is there
-		stop := ls.listen(channel, hearer(func(message string) { ls.toldApart(channel, message) })).Close
+		ear := ls.listen(channel, hearer(func(message string) { ls.toldApart(channel, message) }))
 		ls.mu.Lock()
-		d.stop = stop
+		d.ear = ear
 		ls.mu.Unlock()
 	}
 	return anew
@@ -66,17 +66,18 @@ func (ls *Lines) toldApart(channel, message string) {
 	}
 }
 
-// quit is for a place that expects nothing any more. It returns a function to be called without ls.mu, which is held.
-func (p *Place) quit() (stop func()) {
+// quit is for a place that expects nothing any more. It returns what is to be closed without ls.mu, which is held; or
+// nil.
+func (p *Place) quit() Ear {
 	ls, a := p.lines, p.apart
 	d := ls.desks[a.desk]
 	if d == nil {
-		return func() {}
+		return nil
 	}
 	delete(ls.expected, a.wire)
 	if d.calls.remove(p); d.calls.first != nil {
-		return func() {}
+		return nil
 	}
 	delete(ls.desks, a.desk)
-	return d.stop
+	return d.ear
 }

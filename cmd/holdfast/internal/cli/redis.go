@@ -80,12 +80,12 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 		}
 	}
 	opt, err = rueidis.ParseURL(r.URL())
-	if err != nil || r.Place() == hidden {
+	if unshown := r.Place() == hidden; err != nil || unshown {
 		what := "--redis"
 		if r.url == "" {
 			what = EnvRedis
 		}
-		if r.Place() == hidden { // the error quotes the URL, with the password
+		if unshown { // the error quotes the URL, with the password
 			err = errors.New("this is no URL: check the port; in a password %25 is %, %40 is @, %2F is /, %3F is ?, %23 is #")
 		}
 		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; "+

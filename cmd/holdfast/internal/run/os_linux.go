@@ -25,25 +25,24 @@ func itself() (string, error) { return "/proc/self/exe", nil }
 
 // ended reports whether all threads of all processes of a group have ended, and only nobody has waited for them yet. It
 // remembers one that lives, and looks at all processes of the machine only when that has ended.
-func ended(group int, lives *string) bool {
-	files, found := []string{*lives}, false
-	for i := 0; i < len(files); i++ {
-		text, err := os.ReadFile(files[i])
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // state, parent, group, …, threads
-		switch {
-		case err != nil || len(fields) < 18 || fields[2] != strconv.Itoa(group):
-		case fields[0] != "Z" || fields[17] != "1":
-			*lives = files[i]
-			return false
-		default:
-			found = true
-		}
-		if i == 0 {
-			all, _ := filepath.Glob("/proc/[0-9]*/stat")
-			files = append(files, all...)
-		}
+func ended(group int, lives *string) (found bool) {
+	if _, alive := member(group, *lives); alive {
+		return false
 	}
-	return found
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	return !slices.ContainsFunc(files, func(file string) bool {
+		is, alive := member(group, file)
+		*lives, found = file, found || is
+		return alive
+	}) && found
+}
+
+// member reports whether the process that a file tells of is in the group, and whether a thread of it has not ended.
+func member(group int, file string) (is, alive bool) {
+	text, err := os.ReadFile(file)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // state, parent, group, …, threads
+	is = err == nil && len(fields) >= 18 && fields[2] == strconv.Itoa(group)
+	return is, is && (fields[0] != "Z" || fields[17] != "1")
 }
 
 // marked lists the processes that have the mark in their environment, if there is a mark: the command's, even those
