@@ -273,6 +273,23 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
+// closeWithoutReplies closes a session while a call has no reply, and returns how that and the call have ended. The
+// call is got ready while there are replies.
+func closeWithoutReplies(
+	t *testing.T, srv *redistest.Server, ready func(s *holdfast.Session) (call func(ctx context.Context) error),
+) (closed, ended error) {
+	t.Helper()
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // a silent connection outlasts Close
+	call := ready(s)
+	held := p.On(proxy.Command("EVAL", "EVALSHA"), proxy.HoldReply, proxy.EveryTime)
+	end := make(chan error, 1)
+	go func() { end <- call(t.Context()) }()
+	held.WaitMatched(t, 1)
+	closed = closing(t, s)
+	return closed, kit.Within(t, time.Second, end, "the end of the call")
+}
+
 // A call whose reply does not come before Close gives up ends because the session does, and says so.
 func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
 	t.Parallel()
@@ -293,14 +310,11 @@ func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := proxy.Start(t, srv.Addr())
-			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // a silent connection outlasts Close
-			held := p.On(proxy.Command("EVAL", "EVALSHA"), proxy.HoldReply, proxy.EveryTime)
-			end := make(chan error, 1)
-			go func() { end <- call(t.Context(), s) }()
-			held.WaitMatched(t, 1)
-			_ = closing(t, s) // of permits that are taken meanwhile it knows nothing
-			require.ErrorIs(t, kit.Within(t, time.Second, end, "the end of the call"), holdfast.ErrClosed)
+			// Of permits that are taken meanwhile Close knows nothing.
+			_, err := closeWithoutReplies(t, srv, func(s *holdfast.Session) func(ctx context.Context) error {
+				return func(ctx context.Context) error { return call(ctx, s) }
+			})
+			require.ErrorIs(t, err, holdfast.ErrClosed)
 		})
 	}
 }
@@ -320,15 +334,11 @@ func TestCloseIsWhyGuardedCallsEndThatHaveNoReply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := proxy.Start(t, srv.Addr())
-			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second}) // a silent connection outlasts Close
-			h := kit.Lock(t, t.Context(), rlock.New(s, name, nil))
-			held := p.On(proxy.Command("EVAL", "EVALSHA"), proxy.HoldReply, proxy.EveryTime)
-			end := make(chan error, 1)
-			go func() { end <- call(t.Context(), h) }()
-			held.WaitMatched(t, 1)
-			require.Error(t, closing(t, s)) // the release has no reply either
-			err := kit.Within(t, time.Second, end, "the end of the call")
+			closed, err := closeWithoutReplies(t, srv, func(s *holdfast.Session) func(ctx context.Context) error {
+				h := kit.Lock(t, t.Context(), rlock.New(s, name, nil))
+				return func(ctx context.Context) error { return call(ctx, h) }
+			})
+			require.Error(t, closed) // the release has no reply either
 			require.ErrorIs(t, err, holdfast.ErrClosed)
 			require.ErrorIs(t, err, holdfast.ErrUnknown)
 		})

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -77,4 +79,35 @@ func AwaitHandOn(t testing.TB, srv *redistest.Server) {
 		at := srv.Int(t, "EVAL", "local t = redis.call('TIME') return (t[1] * 1000 + math.floor(t[2] / 1000)) % 256", "0")
 		return at > 4 && at < 128
 	})
+}
+
+// GiveUp makes a call, and gives it up when the rule has its command: nobody knows what becomes of it.
+func GiveUp(t testing.TB, has *proxy.Rule, call func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- call(ctx) }()
+	has.Wait(t, 1)
+	cancel()
+	require.ErrorIs(t, Within(t, LongestWait, ended, "the end of the call"), holdfast.ErrUnknown)
+}
+
+// BehindARenewal returns a session whose calls are not sent, since a renewal has no reply, until the end. They are to
+// have a context like ctx, which turns no connection pipelined.
+func BehindARenewal(t testing.TB) (s *holdfast.Session, ctx context.Context, end func()) {
+	t.Helper()
+	ctx = context.WithoutCancel(t.Context())
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s = Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute, Anonymous: true})
+	hold := Lock(t, ctx, rlock.New(s, "held", nil))
+	renewals := p.On(ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
+	extended := make(chan error, 1)
+	go func() { extended <- hold.Extend(ctx, time.Hour) }() // as the watchdog does
+	renewals.WaitMatched(t, 1)
+	return s, ctx, func() {
+		renewals.Release()
+		require.NoError(t, Within(t, LongestWait, extended, "the extension"))
+		require.NoError(t, hold.Release())
+	}
 }

@@ -265,20 +265,11 @@ func TestPermitsOfASilentServer(t *testing.T) {
 // A call that waits behind a renewal that has no reply has not heard of anybody who has the lock.
 func TestTryLockForBehindARenewalAtASilentServer(t *testing.T) {
 	t.Parallel()
-	ctx := context.WithoutCancel(t.Context()) // which turns no connection pipelined
-	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute, Anonymous: true})
-	hold := kit.Lock(t, ctx, rlock.New(s, "held", nil))
-	renewals := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
-	extended := make(chan error, 1)
-	go func() { extended <- hold.Extend(ctx, time.Hour) }() // as the watchdog does
-	renewals.WaitMatched(t, 1)
+	s, ctx, end := kit.BehindARenewal(t)
 	_, err := rlock.New(s, "free", nil).TryLockFor(ctx, 200*time.Millisecond)
 	require.ErrorIs(t, err, holdfast.ErrNoReply)
 	require.NotErrorIs(t, err, holdfast.ErrBusy)
-	renewals.Release()
-	require.NoError(t, kit.Within(t, kit.LongestWait, extended, "the extension"))
-	require.NoError(t, hold.Release())
+	end()
 }
 
 // A waiter that stands in the line does not take 0.1 s for its attempt and 0.1 s more to leave. The quickest of some

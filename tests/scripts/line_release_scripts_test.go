@@ -348,8 +348,7 @@ func TestLineForceScripts(t *testing.T) {
 			after: locked(me, "1", y(me), beside(lineKey, token("precious"))),
 		},
 		"a key of another type beside the line stays, and nothing is freed": {
-			seed: with(all, inLine(second), [][]string{{"SET", aliveKey, "precious"}}), call: releaseAll{},
-			fails: "WRONGTYPE",
+			seed: with(all, misplaced(second)), call: releaseAll{}, fails: "WRONGTYPE",
 			after: locked(me, "1", y(me), beside(lineKey, line(second)[lineKey]), beside(aliveKey, token("precious"))),
 		},
 	})

@@ -363,18 +363,9 @@ func TestLocksAlikeAreNotBusyBecauseOfALostReply(t *testing.T) {
 // A call that waits behind a renewal that has no reply has not heard of anybody who has one of them.
 func TestLocksAlikeAreNotBusyBehindARenewalAtASilentServer(t *testing.T) {
 	t.Parallel()
-	ctx := context.WithoutCancel(t.Context()) // which turns no connection pipelined
-	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute, Anonymous: true})
-	hold := kit.Lock(t, ctx, rlock.New(s, "held", nil))
-	renewals := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
-	extended := make(chan error, 1)
-	go func() { extended <- hold.Extend(ctx, time.Hour) }() // as the watchdog does
-	renewals.WaitMatched(t, 1)
+	s, ctx, end := kit.BehindARenewal(t)
 	_, err := multilock.New(reentrantLocks(s, "a", "b")...).TryLockFor(ctx, 200*time.Millisecond)
 	require.ErrorIs(t, err, holdfast.ErrNoReply)
 	require.NotErrorIs(t, err, holdfast.ErrBusy)
-	renewals.Release()
-	require.NoError(t, kit.Within(t, kit.LongestWait, extended, "the extension"))
-	require.NoError(t, hold.Release())
+	end()
 }

@@ -9,25 +9,35 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
+// asking has sessions wait for a replica, for longer than anything here takes.
+var asking = &holdfast.Options{Lease: time.Minute, Acks: 1, AcksTimeout: 20 * time.Second}
+
+// replicate starts a replica of each server. What it returns has them stand still until the end.
+func replicate(t *testing.T, servers []*redistest.Server) (pause func() (end func())) {
+	t.Helper()
+	f := &kit.Fleet{T: t}
+	var all []int
+	for i, srv := range servers {
+		f.Servers, all = append(f.Servers, redistest.StartReplica(t, srv)), append(all, i)
+	}
+	return func() (end func()) { return f.Strike(kit.Paused, all...) }
+}
+
 // A RedLock waits for replicas no longer than for its servers, and then says that they are too few.
 func TestARedLockTellsThatTooFewReplicasHaveIt(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	var replicas []*redistest.Server
-	for _, srv := range f.Servers {
-		replicas = append(replicas, redistest.StartReplica(t, srv))
-	}
-	near := f.Near(&holdfast.Options{Lease: time.Minute, Acks: 1, AcksTimeout: 20 * time.Second})
+	pause := replicate(t, f.Servers)
+	near := f.Near(asking)
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
 	h := kit.Lock(t, t.Context(), l)
-	for _, r := range replicas {
-		r.Pause()
-	}
+	resume := pause()
 	var err error
 	kit.Await(t, "an extension that too few replicas have", func() bool { // a busy server may be late itself
 		err = h.Extend(t.Context(), time.Minute)
@@ -44,9 +54,7 @@ func TestARedLockTellsThatTooFewReplicasHaveIt(t *testing.T) {
 		return errors.Is(err, holdfast.ErrNotAcknowledged)
 	})
 	f.Empty()
-	for _, r := range replicas {
-		r.Resume()
-	}
+	resume()
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 }
 
@@ -54,10 +62,8 @@ func TestARedLockTellsThatTooFewReplicasHaveIt(t *testing.T) {
 func TestARedLockWaitsForReplicasAsLongAsItsSessions(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	for _, srv := range f.Servers {
-		redistest.StartReplica(t, srv)
-	}
-	near := f.Near(&holdfast.Options{Lease: time.Minute, Acks: 1, AcksTimeout: 20 * time.Second})
+	replicate(t, f.Servers)
+	near := f.Near(asking)
 	patient := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
 	require.NoError(t, kit.Lock(t, t.Context(), patient).Release()) // now the connections stand
 	f.Empty()
@@ -72,4 +78,28 @@ func TestARedLockWaitsForReplicasAsLongAsItsSessions(t *testing.T) {
 	remove()
 	require.NoError(t, h.Release())
 	f.Empty()
+}
+
+// A multilock says that too few replicas have a member also where it must not wait for that one.
+func TestAMultiLockTellsThatTooFewReplicasHaveAMember(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 4)
+	pause := replicate(t, f.Servers[1:])
+	first := rlock.New(kit.Open(t, f.Servers[0].Addr(), nil), kit.Orders, nil)
+	asks := f.Far(asking)[1:]
+	for name, second := range map[string]holdfast.Locker{
+		"rlock":   rlock.New(asks[0], kit.Orders, nil),
+		"redlock": kit.RedLock(asks, kit.Orders, kit.ReentrantMember, kit.Patient),
+	} {
+		m := multilock.New(first, second)                         // which have one name
+		require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // now the connections stand
+		f.Empty()
+		resume := pause()
+		kit.Await(t, name, func() bool { // a busy server may be late itself
+			_, err := m.TryLockFor(t.Context(), 900*time.Millisecond) // long enough to be granted both
+			return errors.Is(err, holdfast.ErrNotAcknowledged) && !errors.Is(err, holdfast.ErrUnknown)
+		})
+		f.Empty()
+		resume()
+	}
 }
