@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -68,4 +70,22 @@ func TestAskSaysThatNobodyHears(t *testing.T) {
 	assert.Equal(t, 64, r.code, r.stderr)
 	assert.Empty(t, r.stdout)
 	assert.Equal(t, 64, run(t, srv, nil, "ask", "").code)
+}
+
+func TestAskAndUnlockGiveAServerUpThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	for line, script := range map[string]string{
+		"ask orders": "lock_ask", "unlock orders -y": "rlock_force", "unlock orders -y --kind fairlock": "fairlock_force",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			srv, p := kit.StartProxied(t)
+			srv.Do(t, "HSET", "orders", java1, "1")
+			p.On(kit.ScriptNamed(script), proxy.DropReplySilently, proxy.EveryTime)
+			took := kit.Stopwatch()
+			r := run(t, nil, nil, append(strings.Fields(line), "--redis", "redis://"+p.Addr())...)
+			require.Equal(t, 75, r.code, r.stderr)
+			require.Less(t, took(), 15*time.Second, r.stderr)
+		})
+	}
 }

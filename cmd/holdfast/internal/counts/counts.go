@@ -141,13 +141,7 @@ func latchCommand(redis *cli.Redis) *cobra.Command {
 		return nil
 	}
 	down.Flags().IntVarP(&times, "times", "n", 1, "how many `times`")
-	g.add("count NAME", "Print how many have yet to count down", 0, func(c *call) error {
-		left, err := c.left()
-		if err != nil {
-			return err
-		}
-		return c.sayLatch(left)
-	})
+	g.add("count NAME", "Print how many have yet to count down", 0, func(c *call) error { return downLatch(c, 0) })
 	return g.Command
 }
 

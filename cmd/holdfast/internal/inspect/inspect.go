@@ -5,6 +5,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 		unlockCommand(redis),
 	}
 }
+
+// patience is how long what may change something waits for the server.
+const patience = 5 * time.Second
 
 // impatient makes a connection that is lost end the command.
 func impatient(opt *rueidis.ClientOption) { opt.DisableRetry = true }

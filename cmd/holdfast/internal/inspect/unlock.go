@@ -134,6 +134,8 @@ func (u *unlocking) force(ctx context.Context, client rueidis.Client, o *survey.
 		return false, err
 	}
 	defer s.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	switch {
 	case u.kind == survey.KindFair || o.Kind == survey.KindFair:
 		return fairlock.New(s, o.Name, nil).ForceUnlock(ctx)
@@ -162,6 +164,8 @@ func ask(ctx context.Context, client rueidis.Client, name string) error {
 		return err
 	}
 	defer s.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	cli.OutliveReaders()
 	holders, err := rlock.New(s, name, nil).Ask(ctx) // locks of all kinds are asked in the same way
 	switch {
@@ -170,8 +174,7 @@ func ask(ctx context.Context, client rueidis.Client, name string) error {
 	case err != nil:
 		return err
 	}
-	note := wire.Asked(name)
-	listening, known := survey.Listeners(ctx, client, note)[note]
+	listening, known := survey.Listeners(ctx, client, wire.Asked(name))[wire.Asked(name)]
 	asked := fmt.Sprintf("%s: asked %s", cli.Safe(name), cli.Plural(int64(holders), "holder"))
 	switch {
 	case holders == 0:
