@@ -27,6 +27,7 @@
 package fairlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -102,8 +103,8 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if opts != nil {
 		o = *opts
 	}
-	o.WaiterLease = orDefault(o.WaiterLease, defaultWaiterLease)
-	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
+	o.WaiterLease = cmp.Or(o.WaiterLease, defaultWaiterLease)
+	o.JavaWait = cmp.Or(o.JavaWait, defaultJavaWait)
 	m := &Mutex{opts: o, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
 	set := &usual
@@ -123,13 +124,6 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		m.tokenTTL = lease.Millis(o.TokenTTL)
 	}
 	return m
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 func (o *Options) mistake() error {

@@ -1,7 +1,6 @@
 package presence
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -78,7 +77,7 @@ func (n *notes) told(now time.Duration) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.changed = false
-	ids := slices.SortedFunc(maps.Keys(n.held), func(a, b uint64) int { return cmp.Compare(a, b) })
+	ids := slices.Sorted(maps.Keys(n.held))
 	told := map[string]string{}
 	for _, id := range ids {
 		if h := n.held[id]; now-h.since < notice {

@@ -54,5 +54,3 @@ func (w *ways) left(name wait.Name) time.Duration {
 	}
 	return max(left, 0)
 }
-
-func (w *ways) given(name wait.Name) bool { return w.left(name) > 0 }

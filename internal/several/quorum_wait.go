@@ -43,7 +43,7 @@ func (w *quorumWait) Once(ctx context.Context) error { return w.try(core.WithOwn
 func (w *quorumWait) Wait(ctx, sleep context.Context) error {
 	line, name := w.line()
 	defer w.leavePlace()
-	now := w.Overtakes() || line.Empty(name) && !of(w.Session()).ways.given(name)
+	now := w.Overtakes() || line.Empty(name) && of(w.Session()).ways.left(name) == 0
 	return wait.Until(core.WithOwner(ctx), sleep, now, w)
 }
 

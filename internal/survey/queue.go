@@ -98,10 +98,8 @@ func (q *Queue) silent(ctx context.Context, waiters []string) (silent []string, 
 	if waiters = slices.DeleteFunc(waiters, listens); len(waiters) == 0 {
 		return nil, err
 	}
-	select {
-	case <-ctx.Done():
+	if !pause(ctx, between) {
 		return nil, err
-	case <-time.After(between):
 	}
 	return slices.DeleteFunc(waiters, listens), err
 }

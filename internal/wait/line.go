@@ -95,14 +95,14 @@ type Place struct {
 	line       *line
 	apart      *apart // instead, if the place is in no line
 	prev, next *Place
-	polls      bool // is in that queue of the line
-	listen     bool // to be subscribed when it is the head; known to the place's owner alone
-	eager      bool // looks as soon as it is the head, and first
-	given      bool // the lock has been handed over to the place; of heir
-	notice
-	first  chan time.Duration // nil: it is the head; capacity 1: told once, on becoming it, what to wait for
-	stands Standing           // nil: in no line on the server
-	heir   any                // what its caller says to whoever hands over to it, nil: nothing can be; or the gift
+	polls      bool               // is in that queue of the line
+	listen     bool               // to be subscribed when it is the head; known to the place's owner alone
+	eager      bool               // looks as soon as it is the head, and first
+	given      bool               // the lock has been handed over to the place; of heir
+	born       atomic.Uint32      // the round in which it was taken; or one of those below firstRound
+	first      chan time.Duration // nil: it is the head; capacity 1: told once, on becoming it, what to wait for
+	stands     Standing           // nil: in no line on the server
+	heir       any                // what its caller says to whoever hands over to it, nil: nothing can be; or the gift
 }
 
 // NewLines makes the queues of a session, which listen to channels like that. All waits end when the alarm is closed.

@@ -1,12 +1,6 @@
 package wait
 
-import "sync/atomic"
-
-// A notice is how a place is asked to say that its call has waited for long.
-type notice struct {
-	born atomic.Uint32 // the round in which it was taken; or one of those below
-}
-
+// What a place's born is instead of a round: its call was asked to say that it has waited for long, and has answered.
 const (
 	answered uint32 = iota
 	asked
