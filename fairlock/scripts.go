@@ -96,15 +96,6 @@ func (p *protocol) Moved(place int64, stood bool) {
 // Channel is where a session is told that one of its calls has the lock.
 func (p *protocol) Channel() string { return p.told }
 
-// Mark is nowhere: calls do not wait in their session's line, and nor do Kind and Open matter to them.
-func (p *protocol) Mark() string { return "" }
-
-// Kind belongs to [protocol.Mark].
-func (p *protocol) Kind() string { return "" }
-
-// Open belongs to [protocol.Mark].
-func (p *protocol) Open() bool { return false }
-
 // Wait makes a waiter listen where its session hears that it has the lock. Redisson, and sessions that are not told
 // there, tell each waiter on a channel of its own.
 func (p *protocol) Wait(place *wait.Place, owner string, others bool) { //nolint:revive // no control: it is so

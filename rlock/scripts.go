@@ -185,6 +185,3 @@ func (p lined) Kind() string { return p.lock().Millis() + p.asks() }
 
 // Open is false: releases of this toolkit go to the first in the line.
 func (p lined) Open() bool { return false }
-
-// Moved does nothing: the order is that of the line.
-func (p lined) Moved(int64, bool) {}

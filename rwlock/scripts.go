@@ -72,6 +72,9 @@ func (p *reader) Release(r kind.Remaining) *script.Call {
 // Wait makes all waiting readers look after a message, because all of them may have the lock.
 func (p *reader) Wait(place *wait.Place, _ string, _ bool) { place.Share().Listen(p.lock.Channel) }
 
+// Moved does nothing: readers are in no queue.
+func (p *reader) Moved(int64, bool) {}
+
 func (p *reader) Renewal() *script.Script { return renewReadScript }
 
 func (p *reader) Renew(c *script.Call, owner string) {
@@ -160,9 +163,6 @@ func (p *writer) Kind() string { return p.writers + p.lock.Millis() }
 
 // Open is false: readers and Redisson's writers are no reason to listen always.
 func (p *writer) Open() bool { return false }
-
-// Moved does nothing: the order is that of the line.
-func (p *writer) Moved(int64, bool) {}
 
 func (p *writer) Renewal() *script.Script { return kind.RenewScript }
 

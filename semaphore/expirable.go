@@ -199,9 +199,6 @@ func (p *permits) Leave(permit string) *script.Call {
 
 func (p *permits) WaiterLease() time.Duration { return waiterLease }
 
-// Moved does nothing: the order is that of the line.
-func (p *permits) Moved(int64, bool) {}
-
 func (p *permits) Renewal() *script.Script { return renewExpirableScript }
 
 func (p *permits) Renew(c *script.Call, owner string) {

@@ -48,7 +48,7 @@ func (a *acquisition) ended(err error) error {
 func (a *acquisition) looksAtOnce() bool {
 	l := a.lock
 	return a.Overtakes() ||
-		(l.apart() != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing(), a)
+		(l.apart() != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.told(), a)
 }
 
 // TakePlace is where the call waits.

@@ -19,7 +19,7 @@ import (
 
 // expects reports whether a call apart from the others hears when it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
-	l, s := a.lock, a.lock.standing()
+	l, s := a.lock, a.lock.told()
 	if a.Place == nil || l.apart() == nil || s == nil || !l.Session().Subscribed(s.Channel()) {
 		return false
 	}
@@ -112,7 +112,7 @@ func (a *acquisition) succeed() {
 // one. If something is unclear, a call to the server finds out.
 func (a *acquisition) granted(ctx context.Context) bool {
 	l, s := a.lock, a.lock.Session()
-	if a.Place == nil || l.standing() == nil {
+	if a.Place == nil || l.told() == nil {
 		return false
 	}
 	wire, token, told := strings.Cut(a.Place.Mail(), " ")

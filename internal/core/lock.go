@@ -50,7 +50,7 @@ func InitLock(
 	}
 	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
 	session.InitObject(&l.Object, s, label, channel)
-	l.lined = l.standing() != nil && l.apart() == nil
+	l.lined = l.standing() != nil
 	if set.Shared {
 		l.part = owner.Shared
 	}
@@ -67,7 +67,8 @@ func (l *Lock) Protocol() kind.Protocol { return l.protocol }
 func (l *Lock) queue() kind.Queue { q, _ := l.protocol.(kind.Queue); return q }
 func (l *Lock) apart() kind.Apart { a, _ := l.protocol.(kind.Apart); return a }
 
-// standing is nil if a release does not know who is next.
+// told is nil if a release does not know who is next, standing if calls do not stand for their session.
+func (l *Lock) told() wait.Told         { t, _ := l.protocol.(wait.Told); return t }
 func (l *Lock) standing() wait.Standing { s, _ := l.protocol.(wait.Standing); return s }
 
 // Length is the lease of the holds taken through the lock.
@@ -138,7 +139,7 @@ func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
 	switch {
 	case l.Poll != nil:
 		return min(d, l.Poll(attempt))
-	case l.FixedLease == 0 && l.standing() != nil: // so that what it is granted then can be trusted for a while
+	case l.FixedLease == 0 && l.told() != nil: // so that what it is granted then can be trusted for a while
 		return min(d, lease.Grant(l.Length())*3/5)
 	}
 	return d

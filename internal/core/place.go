@@ -31,7 +31,7 @@ type moved struct {
 func (a *acquisition) tellPlace() {
 	if m := a.answer.moved; m.place != 0 {
 		a.answer.moved = moved{}
-		a.lock.queue().Moved(int64(m.place), m.stood)
+		a.lock.apart().Moved(int64(m.place), m.stood)
 	}
 }
 

@@ -93,14 +93,13 @@ const (
 
 // A Queue is the additional interface of a package whose waiters the server knows. A waiter calls Acquire repeatedly,
 // when it is told to and when the reply says so, and thereby shows the server that it is alive. If the queue is also a
-// [wait.Standing], a session stands in it as that says, and a release hands the lock to the next one.
+// [wait.Told], a release hands the lock to the next one; if it is a [wait.Standing], a session stands in it as that
+// says.
 type Queue interface {
 	// Leave is the call that undoes an acquisition, whatever became of it.
 	Leave(owner string) *script.Call
 	// WaiterLease is how long the server knows a waiter that does not call again.
 	WaiterLease() time.Duration
-	// Moved gets what a reply says of a waiter's place, if that is not 0, and whether it stood there before.
-	Moved(place int64, stood bool)
 }
 
 // An Apart is the additional interface of a package whose calls do not wait in their session's line.
@@ -108,6 +107,9 @@ type Apart interface {
 	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which the
 	// call has asked last; other libraries, which do not know how the session is told, may release the lock to it.
 	Wait(p *wait.Place, owner string, others bool)
+	// Moved gets what a reply says of the place of a waiter in a queue, if that is not 0, and whether it stood there
+	// before.
+	Moved(place int64, stood bool)
 }
 
 // A Want is what an acquisition asks for.

@@ -256,7 +256,7 @@ func (r *Retries) Doomed() error {
 
 // StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can
 // stand at once, if the session is still subscribed; nil: there is no line. It reports whether the call may look.
-func (r *Retries) StandFirst(s wait.Standing, c wait.Caller) (head bool) {
+func (r *Retries) StandFirst(s wait.Told, c wait.Caller) (head bool) {
 	if s == nil || !r.object.session.Subscribed(s.Channel()) {
 		return true
 	}

@@ -2,11 +2,16 @@ package wait
 
 import "time"
 
+// A Told is how a session hears from a release that hands the name on to it, or lets it look.
+type Told interface {
+	// Channel is where the session gets its messages, instead of on the name's own channel.
+	Channel() string
+}
+
 // A Standing is how a session stands for a name in a line on the server, where a release hands the name on to the
 // first. One call of a session stands there at a time, the head of the listeners.
 type Standing interface {
-	// Channel is where the session gets its messages, instead of on the name's own channel.
-	Channel() string
+	Told
 	// Mark is where sessions that listen on the name's channel all the same listen as well; "" is nowhere.
 	Mark() string
 	// Kind is the same for calls that may take each other's place in the line.
