@@ -70,7 +70,7 @@ func (o *Object) owe(g Gift, why error) bool {
 		}
 	})
 	if started {
-		s.Logger().Warn("holdfast: refused to be given back", "kind", o.Title(), "name", o.Name, "error", why)
+		o.LogRefusal(why)
 	}
 	return started
 }

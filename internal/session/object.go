@@ -270,7 +270,11 @@ func (o *Object) Go(f func(ctx context.Context)) (started bool) {
 
 // UntilLate returns ctx, which ends at the latest when a call that is sent now will not be executed any more.
 func (o *Object) UntilLate(ctx context.Context) (context.Context, context.CancelFunc) {
-	return until(ctx, time.Now().Add(o.session.NotAfter()))
+	end := time.Now().Add(o.session.NotAfter())
+	if !outlasts(ctx, end) {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, end, ErrNoReply)
 }
 
 // Timed runs a timed call of the object, see [script.Runner.Timed]. If no copy may be sent, there must be a connection

@@ -59,14 +59,6 @@ func (s *Session) Once(
 	}
 }
 
-// until is ctx, or one that ends then, if ctx may last longer.
-func until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
-	if !outlasts(ctx, end) {
-		return ctx, func() {}
-	}
-	return context.WithDeadlineCause(ctx, end, ErrNoReply)
-}
-
 // outlasts reports whether ctx may last longer than until then.
 func outlasts(ctx context.Context, end time.Time) bool {
 	earlier, ok := ctx.Deadline()

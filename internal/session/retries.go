@@ -96,18 +96,6 @@ func (r *Retries) Explain(ctx context.Context, err error) error {
 // Forever is the limit of a call that waits until its ctx ends. One whose limit is zero or less makes one attempt.
 const Forever = time.Duration(math.MaxInt64)
 
-// waitEnd is the moment when a call is over that waits for at most d from now; none if ctx ends first, or then.
-func waitEnd(ctx context.Context, d time.Duration) time.Time {
-	if d == Forever {
-		return time.Time{}
-	}
-	end := time.Now().Add(d)
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
-		return time.Time{}
-	}
-	return end
-}
-
 // Over is when a call is over at the latest that begins now and waits for at most limit, unless its ctx ends before.
 func (s *Session) Over(limit time.Duration) time.Duration {
 	if limit <= 0 || limit == Forever {
@@ -134,8 +122,8 @@ func (r *Retries) waitFor(ctx context.Context, limit time.Duration, p Patient) e
 	if limit <= 0 {
 		return p.Once(ctx)
 	}
-	end := waitEnd(ctx, limit)
-	if end.IsZero() {
+	end := time.Now().Add(limit)
+	if !outlasts(ctx, end) {
 		return p.Wait(ctx, ctx)
 	}
 	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
