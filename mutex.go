@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
@@ -192,12 +191,5 @@ func (m *Mutex) Ask(ctx context.Context) (holders int, err error) { return ask.A
 // server executes later than that frees nobody's lock. A holder in this session learns of it by then. It corresponds to
 // forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	was, err := m.core().ForceUnlock(ctx)
-	switch l := m.core(); {
-	case was:
-		l.Session().Changed()
-	case errors.Is(err, ErrUnknown):
-		l.Session().ChangedWithin(l.NotAfter())
-	}
-	return was, err
+	return m.core().ForceUnlock(ctx)
 }

@@ -101,17 +101,16 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 // semaphore may have been removed, or may still be, for a third of the lease, at most a minute; holds that this session
 // is granted meanwhile learn of it by then. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
-	ours, s := e.lock.Granted(), e.lock.Session() // not what is granted while the reply is on its way
+	ours := e.lock.Granted() // not what is granted while the reply is on its way
 	was, err := e.lock.InTime(ctx, "delete", func(w script.Window) *script.Call {
 		return e.call(deleteScript).Int(w.NotAfter)
 	})
 	switch {
 	case was:
 		ours.Lose()
-		s.Changed()
 	case errors.Is(err, holdfast.ErrUnknown):
 		ours.Forsake()
-		s.ChangedWithin(e.lock.NotAfter())
 	}
+	e.lock.Session().Freed(was, err, e.lock.NotAfter())
 	return was, err
 }

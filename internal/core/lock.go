@@ -189,6 +189,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 		ours.Lose()
 		l.Wake()
 	}
+	l.Session().Freed(was, err, l.NotAfter())
 	return was, err
 }
 

@@ -181,14 +181,20 @@ func (s *Session) Changed() {
 	}
 }
 
-// ChangedWithin is Changed of a call without a reply, which may be executed within that time.
-func (s *Session) ChangedWithin(d time.Duration) {
-	s.Changed()
-	s.Start(func() {
-		if Pause(s.Context(), d) == nil {
-			s.Changed()
-		}
-	})
+// Freed is Changed after a call that frees something by force, if it was done. A call without a reply may be executed
+// within that time, so then it is Changed again.
+func (s *Session) Freed(was bool, err error, within time.Duration) {
+	switch {
+	case errors.Is(err, ErrUnknown):
+		s.Changed()
+		s.Start(func() {
+			if Pause(s.Context(), within) == nil {
+				s.Changed()
+			}
+		})
+	case was:
+		s.Changed()
+	}
 }
 
 // Connected tells the session that the client has made a connection for calls. It may lead elsewhere than the one for
