@@ -149,17 +149,6 @@ func (g *grant) live() (live []*Single) {
 	return slices.Collect(g.Live())
 }
 
-// endAll ends every hold, and returns those that had not ended.
-func (g *grant) endAll(why *ending) (ended []*Single) {
-	now := g.lock.Session().Now()
-	for _, h := range g.live() {
-		if h.end(now, why) == nil {
-			ended = append(ended, h)
-		}
-	}
-	return ended
-}
-
 // lose ends every hold: a call that was sent then has found nothing of this wire owner on the server.
 func (g *grant) lose(sent time.Duration) {
 	g.claim.Lock()

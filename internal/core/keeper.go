@@ -86,10 +86,15 @@ func (k *keeper) TellAll() {
 func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []debts.Giving
 	for _, g := range k.dog.All() {
-		for i, h := range g.endAll(closedEnd) {
-			if k.closed.End(h, h.held()); i == 0 {
-				k.closed.Leave(g)
+		some, now := false, k.session.Now()
+		for _, h := range g.live() {
+			if h.end(now, closedEnd) == nil {
+				k.closed.End(h, h.held())
+				some = true
 			}
+		}
+		if some {
+			k.closed.Leave(g)
 		}
 	}
 	owed, endless := k.debts.Take()

@@ -168,15 +168,18 @@ func (l *Lock) final(err error) error {
 // Believed returns the wire owner under which ctx's owner holds the lock, and how often, as far
 // as this session knows; "" and 0 if it does not.
 func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
-	c := existing(ctx, l.claimKey())
+	o := OwnerOf(ctx)
+	if o == nil {
+		return "", 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := o.claims.Get(l.claimKey())
 	if c == nil {
 		return "", 0
 	}
 	c.Lock()
 	defer c.Unlock()
-	if c.owner != OwnerOf(ctx) { // it has passed on meanwhile
-		return "", 0
-	}
 	return c.Believed(l.part, l.Session().Now())
 }
 
@@ -191,12 +194,6 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	}
 	l.Session().Freed(was, err, l.NotAfter())
 	return was, err
-}
-
-// inTheWay asks for the wire owners that a call waits for.
-func (l *Lock) inTheWay(ctx context.Context, in kind.Inspector) (owners []string, err error) {
-	err = l.Inspect(ctx, "holders", in.InTheWay(), func(owner string, _ []int64) { owners = append(owners, owner) })
-	return owners, err
 }
 
 // InTime runs a timed call that changes something about the lock, and reports whether it had to. It may be executed

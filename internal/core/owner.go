@@ -92,7 +92,10 @@ func (o *Owner) wires() (all []string) {
 // Nest publishes that a call of the owner waits for l, if it waits for long while the owner holds anything.
 func (o *Owner) Nest(r *session.Retries, l *Lock) {
 	if in, ok := l.protocol.(kind.Inspector); ok && !l.Wires.Reused && len(o.wires()) > 0 {
-		blockers := func(ctx context.Context) ([]string, error) { return l.inTheWay(ctx, in) }
+		blockers := func(ctx context.Context) (owners []string, err error) {
+			err = l.Inspect(ctx, "holders", in.InTheWay(), func(owner string, _ []int64) { owners = append(owners, owner) })
+			return owners, err
+		}
 		r.Nest(&presence.Nested{Kind: l.Title(), Name: l.Key(), For: blockers, Holds: o.wires})
 	}
 }
@@ -111,17 +114,6 @@ func (c *claim) holds() bool {
 	c.Lock()
 	defer c.Unlock()
 	return c.Holds()
-}
-
-// existing returns the claim of ctx's owner to a name if there is one, without a reference.
-func existing(ctx context.Context, key claimKey) *claim {
-	o := OwnerOf(ctx)
-	if o == nil {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.claims.Get(key)
 }
 
 // share gives the claim of a hold an owner, so that a context can carry it, and returns it. When the hold has ended,
