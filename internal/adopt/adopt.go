@@ -98,23 +98,9 @@ func renew(ctx context.Context, l *core.Lock, least time.Duration, wire string) 
 	if least != l.Length() {
 		millis = lease.Millis(least)
 	}
-	p, r := l.Protocol(), l.Session().Runner()
-	c := script.NewCall(p.Renewal()).Arg(millis)
-	defer c.Free()
-	p.Renew(c, wire)
-	if err := r.Run(ctx, script.Take, c); err != nil {
-		return 0, err
+	n, _, err := l.Renew(ctx, script.Take, wire, millis)
+	if n == 1 { // it was extended; else it lasts longer
+		return least, err
 	}
-	_, answers, err := r.ReadRenewal(c, l.Key(), 1)
-	if err != nil {
-		return 0, err
-	}
-	switch n, err := answers[0].AsInt64(); {
-	case err != nil:
-		return 0, r.Said(ctx, l.Key(), answers[0])
-	case n == 1: // it was extended
-		return least, nil
-	default: // it lasts longer
-		return lease.Lasting(n), nil
-	}
+	return lease.Lasting(n), err
 }

@@ -72,6 +72,28 @@ func (k *keeper) renew(batch []*grant) {
 	k.trimAll(long)
 }
 
+// Renew gives a wire owner a lease of at least that, in ms, and returns what the script says of it, and when, in server
+// ms.
+func (l *Lock) Renew(ctx context.Context, lane script.Lane, wire, lease string) (n, now int64, err error) {
+	r, call := l.Session().Runner(), script.NewCall(l.protocol.Renewal()).Arg(lease)
+	defer call.Free()
+	l.protocol.Renew(call, wire)
+	if err = r.Run(ctx, lane, call); err != nil {
+		return 0, 0, err
+	}
+	now, answers, err := r.ReadRenewal(call, l.Key(), 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	switch n, err = answers[0].AsInt64(); {
+	case err != nil:
+		err = r.Said(ctx, l.Key(), answers[0])
+	case n < 0:
+		err = call.Unexpected()
+	}
+	return n, now, err
+}
+
 // withinMax returns the grants of a batch that have been held for less than MaxHold. The others are not renewed any
 // more, and end with their leases.
 func (k *keeper) withinMax(batch []*grant) []*grant {

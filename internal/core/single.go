@@ -372,26 +372,17 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", err)
 	}
 	defer g.lock.Checks().Since(g.lock.Checks().Signs())
-	call := script.NewCall(g.lock.protocol.Renewal()).Arg(lease.Millis(d))
-	defer call.Free()
-	g.lock.protocol.Renew(call, g.Wire)
 	sent := s.Now()
-	if err := s.Runner().Run(ctx, script.Keep, call); err != nil {
+	n, now, err := g.lock.Renew(ctx, script.Keep, g.Wire, lease.Millis(d))
+	switch {
+	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
 			h.MayLast(d)
 		}
 		return h.lock.FailIn(ctx, "extend", session.Explain(ctx, err))
-	}
-	now, answers, err := s.Runner().ReadRenewal(call, g.lock.Key(), 1)
-	if err != nil {
-		return h.lock.FailIn(ctx, "extend", err)
-	}
-	switch n, bad := answers[0].AsInt64(); {
-	case bad != nil:
-		return h.lock.FailIn(ctx, "extend", h.lock.Session().Runner().Said(ctx, h.lock.Key(), answers[0]))
 	case n == 0:
 		g.lose(sent)
-	case n >= 1:
+	default:
 		g.lasts(d)
 		until := lease.Trust(sent, d)
 		believe := func() { h.prolong(sent, until) }
@@ -401,8 +392,6 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Sent: sent}, believe)
 		}
 		g.sweep()
-	default:
-		return h.lock.Fail("extend", call.Unexpected())
 	}
 	switch err = cmp.Or(err, h.Err()); {
 	case err != nil:
