@@ -297,7 +297,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 		case script.Unknown, script.Broken:
 			a.Copies = lease.Add(answer.Sent, l.NotAfter())
 			a.Stands = a.Stands || stands && l.lined // a call that does not stand leaves it in the line
-			err = l.final(err)
+			err = l.Final(err)
 		case script.Refused:
 			a.Stands = a.Stands || stands && script.Interrupted(err) && !script.Mismatched(err)
 		}

@@ -20,7 +20,7 @@ type keeper struct {
 	session *session.Session
 	numbers atomic.Int64            // of the wire owners so far
 	dog     *lease.Watchdog[*grant] // knows all that is held
-	debts   debts.Debts[*Lock]
+	debts   debts.Debts
 	millis  string // the session's lease, as scripts take it
 	permits registry.Registry[*grant]
 	checks  *checks.Checks[*grant]
@@ -45,7 +45,7 @@ func newKeeper(s *session.Session) *keeper {
 func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers.Add(1)) }
 
 // DebtsOf are what a session gives back in the background.
-func DebtsOf(s *session.Session) *debts.Debts[*Lock] { return &keeperOf(s).debts }
+func DebtsOf(s *session.Session) *debts.Debts { return &keeperOf(s).debts }
 
 // soon is over which time renewals are spread that are due at once.
 const soon = 50 * time.Millisecond
@@ -100,14 +100,11 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 	owed, endless := k.debts.Take()
 	for _, g := range k.closed.Left((*grant).tooLong) {
 		for _, call := range kind.Closing(g.lock.protocol, g.remaining()) {
-			calls = append(calls, debts.Giving{Call: call, Means: g.lock.final})
+			calls = append(calls, debts.Giving{Call: call, Means: g.lock.Final})
 		}
 		if debt := g.debt(); debt.MayReturn(debt.Due()) { // which is now
 			endless++
 		}
 	}
-	for _, d := range owed {
-		calls = append(calls, debts.Giving{Call: d.Lock.Undo(d.Wire, d.Ceiling), Means: d.Lock.final})
-	}
-	return debts.GiveBack(ctx, k.session, calls, endless)
+	return debts.GiveBack(ctx, k.session, append(calls, owed...), endless)
 }

@@ -156,9 +156,9 @@ func (l *Lock) claimKey() claimKey { return claimKey{session: l.Session(), kind:
 // NotAfter is how long a call of the lock may take to be executed.
 func (l *Lock) NotAfter() time.Duration { return lease.NotAfter(l.Length()) }
 
-// final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: a copy of an
+// Final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: a copy of an
 // executed call would do the same to the next holder with the same token.
-func (l *Lock) final(err error) error {
+func (l *Lock) Final(err error) error {
 	if l.Wires.Reused && script.InDoubt(err) {
 		return &script.Failure{Class: script.Unknown, Err: err}
 	}

@@ -152,7 +152,7 @@ func (g *grant) lowered(
 		if script.ClassOf(err) != script.Refused {
 			g.doubt(remaining)
 		}
-		return 0, g.lock.final(err)
+		return 0, g.lock.Final(err)
 	}
 	c.Lock()
 	means, again := c.Replied(&g.Grant, remaining, sent, s.Now(), done, g.lock.memory())
