@@ -21,14 +21,6 @@ type grant struct {
 	owner.Grant[*grant, *Single] // guarded by the claim's mutex, but for Of and Wire
 }
 
-// Indexed is the wire owner of a permit, which anybody may ask for.
-func (g *grant) Indexed() string {
-	if g.lock.Wires.Ownerless {
-		return g.Wire
-	}
-	return ""
-}
-
 // Group says with which grants this one may be renewed in one call.
 func (g *grant) Group() lease.Group {
 	return lease.Group{Script: g.lock.protocol.Renewal(), Slot: g.lock.slot}
@@ -75,7 +67,9 @@ func (g *grant) add(h *Single, sent time.Duration) {
 	}
 	var waits []turn.Waker
 	if first {
-		k.permits.Add(g)
+		if g.lock.Wires.Ownerless { // a permit, which anybody may ask for
+			k.permits.Add(g.Wire, g)
+		}
 		waits = c.Waits()
 	}
 	c.Unlock()
@@ -90,7 +84,9 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	last, unwatch := c.Drop(&g.Grant, &h.Hold, h.watched(), h.ended.Load() == detachedEnd, k.session.Now())
 	if last {
 		k.dog.Remove(g)
-		k.permits.Remove(g)
+		if g.lock.Wires.Ownerless {
+			k.permits.Remove(g.Wire)
+		}
 	} else if unwatch {
 		k.dog.Rest(g, g.Rests())
 	} else if h.watched() {

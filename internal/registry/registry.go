@@ -4,41 +4,27 @@ package registry
 
 import "sync"
 
-// A Member is something that a registry can hold.
-type Member interface {
-	// Indexed is the text by which the member can be found, "" if it cannot.
-	Indexed() string
-}
-
-// A Registry is a set of members that can be found. The zero value is ready.
-type Registry[M Member] struct {
+// A Registry is a set of members that can be found, each by a text of its own. The zero value is ready.
+type Registry[M any] struct {
 	mu      sync.Mutex // guards the rest
-	indexed map[string]M
+	members map[string]M
 }
 
-// Add adds a member that is not in the registry, unless it cannot be found.
-func (r *Registry[M]) Add(m M) {
-	text := m.Indexed()
-	if text == "" {
-		return
-	}
+// Add adds a member.
+func (r *Registry[M]) Add(text string, m M) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.indexed == nil {
-		r.indexed = make(map[string]M)
+	if r.members == nil {
+		r.members = make(map[string]M)
 	}
-	r.indexed[text] = m
+	r.members[text] = m
 }
 
-// Remove takes a member out, if it is in the registry.
-func (r *Registry[M]) Remove(m M) {
-	text := m.Indexed()
-	if text == "" {
-		return
-	}
+// Remove takes the member of a text out, if there is one.
+func (r *Registry[M]) Remove(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.indexed, text)
+	delete(r.members, text)
 }
 
 // Find returns the members of these texts.
@@ -46,7 +32,7 @@ func (r *Registry[M]) Find(texts []string) (found []M) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, text := range texts {
-		if m, ok := r.indexed[text]; ok {
+		if m, ok := r.members[text]; ok {
 			found = append(found, m)
 		}
 	}
