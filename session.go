@@ -362,7 +362,7 @@ func shardedPubSub(client rueidis.Client, mode PubSubMode) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := cluster.Ask(ctx, client, func(f func()) { go f() }, "PUBSUB", "SHARDNUMSUB", "0")
+	_, err := cluster.Ask(ctx, client, "PUBSUB", "SHARDNUMSUB", "0")
 	switch {
 	case refusal.Denied(err):
 		return false, fmt.Errorf("PubSubAuto needs the right to PUBSUB SHARDNUMSUB, or Options.PubSub: %w", err)

@@ -32,18 +32,11 @@ func Check(client rueidis.Client, acks *session.Acks) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, command := range needs {
-		answer, ok := rueidis.IsRedisErr(ask(ctx, client, command))
+		_, err := cluster.Ask(ctx, client, command...)
+		answer, ok := rueidis.IsRedisErr(err)
 		if ok && !script.Passes(answer) && !strings.Contains(answer.Error(), "replica") {
 			return fmt.Errorf("%s needs %s: %w", what, command[0], answer)
 		}
 	}
 	return nil
-}
-
-func ask(ctx context.Context, client rueidis.Client, command []string) error {
-	if client.Mode() == rueidis.ClientModeCluster {
-		_, err := cluster.Ask(ctx, client, func(f func()) { go f() }, command...)
-		return err
-	}
-	return client.Do(ctx, client.B().Arbitrary(command...).Build()).Error()
 }

@@ -21,12 +21,13 @@ import (
 const patience = 100 * time.Millisecond
 
 // Ask sends a command to one node after another until one answers, be it with a refusal. A silent node keeps nobody
-// waiting: the next one is asked meanwhile. The goroutines for that are started by start; they end soon after the
-// answer, or when the client closes. If none answers until ctx ends, the error has their errors.
-func Ask(
-	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
-) (rueidis.RedisMessage, error) {
-	message, _, err := ask(ctx, client, start, isBusy, command...)
+// waiting: the next one is asked meanwhile, in a goroutine that ends soon after the answer, or when the client closes.
+// If none answers until ctx ends, the error has their errors. Where there is no cluster, it asks the server.
+func Ask(ctx context.Context, client rueidis.Client, command ...string) (message rueidis.RedisMessage, err error) {
+	if client.Mode() != rueidis.ClientModeCluster {
+		return client.Do(ctx, client.B().Arbitrary(command...).Build()).ToMessage()
+	}
+	message, _, err = ask(ctx, client, func(f func()) { go f() }, isBusy, command...)
 	return message, err
 }
 

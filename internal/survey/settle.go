@@ -201,9 +201,7 @@ func serverNow(ctx context.Context, client rueidis.Client) (int64, error) {
 	defer cancel()
 	ask := func() (rueidis.RedisMessage, error) { return client.Do(ctx, client.B().Time().Build()).ToMessage() }
 	if client.Mode() == rueidis.ClientModeCluster {
-		ask = func() (rueidis.RedisMessage, error) {
-			return cluster.Ask(ctx, client, func(f func()) { go f() }, "TIME")
-		}
+		ask = func() (rueidis.RedisMessage, error) { return cluster.Ask(ctx, client, "TIME") }
 	}
 	answer, err := ask()
 	if err != nil {
