@@ -169,14 +169,14 @@ type taking struct {
 
 // Once makes one attempt for each member.
 func (t *taking) Once(context.Context) error {
-	got := make(gathered, len(t.members))
-	defer func() { got.letGo(t.ctx) }()
+	got := make([]*core.Hold, len(t.members))
+	defer func() { several.LetGo(t.ctx, got) }()
 	for i, l := range t.members {
 		h, err := l.TryLock(t.ctx)
 		if err != nil {
 			return t.fail(t.operation, err)
 		}
-		got[i] = h
+		got[i] = (*core.Hold)(h)
 	}
 	return t.fail(t.operation, t.join(got))
 }
@@ -244,12 +244,14 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 // round waits for the first member alone, and then takes the others. If its patience for them ends before, it returns
 // one as missing, with ErrBusy, and holds none.
 func (t *taking) round(sleep context.Context, first int) (missing int, err error) {
-	got := make(gathered, len(t.members))
-	defer func() { got.letGo(sleep) }()
+	got := make([]*core.Hold, len(t.members)) // so far, each at the place of its member
+	defer func() { several.LetGo(sleep, got) }()
 	end, limited := sleep.Deadline()
-	if got[first], err = lockUntil(t.ctx, t.members[first], end); err != nil {
+	h, err := lockUntil(t.ctx, t.members[first], end)
+	if err != nil {
 		return first, err
 	}
+	got[first] = (*core.Hold)(h)
 	soon := time.Now().Add(max(patience, time.Since(t.began)))
 	if limited && end.Before(soon) {
 		soon = end
@@ -259,9 +261,9 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 		case i == first:
 			continue
 		case i < first || t.holdsNamesake(got, i):
-			got[i], err = tryUntil(t.ctx, l, soon)
+			h, err = tryUntil(t.ctx, l, soon)
 		default: // all that are held come before it, for everybody
-			got[i], err = lockUntil(t.ctx, l, soon)
+			h, err = lockUntil(t.ctx, l, soon)
 		}
 		// Neither is true any more when it has let go of what it has, and waits for this one alone.
 		if errors.Is(err, holdfast.ErrDeadlock) || outOfPatience(err, soon, end) {
@@ -270,6 +272,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 		if err != nil {
 			return i, err
 		}
+		got[i] = (*core.Hold)(h)
 	}
 	return first, t.join(got)
 }
@@ -281,7 +284,7 @@ func outOfPatience(err error, soon, end time.Time) bool {
 }
 
 // holdsNamesake reports whether another member with the name of member i is held.
-func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
+func (m *MultiLock) holdsNamesake(got []*core.Hold, i int) bool {
 	for j, h := range got {
 		if h != nil && key(m.members[j]) == key(m.members[i]) {
 			return true
@@ -291,14 +294,13 @@ func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
 }
 
 // join makes one hold of the holds of all members, unless one has ended by now.
-func (t *taking) join(got gathered) error {
-	var holds []*core.Hold
+func (t *taking) join(got []*core.Hold) error {
 	for _, h := range got {
 		if err := h.Err(); err != nil {
 			return fmt.Errorf("%w: %w", errEnded, err)
 		}
-		holds = append(holds, (*core.Hold)(h))
 	}
+	holds := slices.Clone(got)
 	clear(got)
 	t.hold = (*holdfast.Hold)(several.Join(t.ctx, t.label(), holds))
 	return nil

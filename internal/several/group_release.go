@@ -43,9 +43,12 @@ func (g *group) Release() error {
 	return errors.Join(append(why, g.failures...)...)
 }
 
-// LetGo gives holds back that make up no group, at once. It waits for that until ctx ends, and a little longer; it goes
-// on all the same.
+// LetGo gives holds back that make up no group, at once; nil is none. It waits for that until ctx ends, and a little
+// longer; it goes on all the same.
 func LetGo(ctx context.Context, holds []*core.Hold) {
+	if holds = slices.DeleteFunc(holds, func(h *core.Hold) bool { return h == nil }); len(holds) == 0 {
+		return
+	}
 	over, stop := soonAfter(ctx)
 	defer stop()
 	atOnce(len(holds), &enough{limit: session.Forever, ends: over},
