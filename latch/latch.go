@@ -33,7 +33,7 @@ var (
 	setScript       = script.Load("latch_set")
 	countDownScript = script.Load("latch_count_down")
 	deleteScript    = script.Load("latch_delete")
-	countScript     = script.LoadLook("latch_count")
+	countScript     = script.LoadLook("count_value")
 	lifeScript      = script.LoadLook("count_life")
 )
 
@@ -93,7 +93,7 @@ func (l *Latch) Wait(ctx context.Context) error {
 		Call: func() *script.Call { return l.call(countScript) },
 		Over: func(c *script.Call) (bool, error) {
 			n, err := c.ReadInt()
-			return n == 0, err
+			return n <= 0, err
 		},
 	})
 }
@@ -102,7 +102,7 @@ func (l *Latch) Wait(ctx context.Context) error {
 // [holdfast.Mutex.Locked] may. It corresponds to getCount().
 func (l *Latch) Count(ctx context.Context) (n int, err error) {
 	left, err := l.object.RunInt(ctx, "count", l.call(countScript))
-	return int(left), err
+	return max(int(left), 0), err
 }
 
 // Exists reports whether the server has the latch: one that is closed, or one that Redisson's trySetCount(0) has made,

@@ -52,7 +52,7 @@ var (
 	addScript     = script.Load("semaphore_add")
 	setScript     = script.Load("semaphore_set")
 	drainScript   = script.Load("semaphore_drain")
-	freeScript    = script.LoadLook("semaphore_free")
+	freeScript    = script.LoadLook("count_value")
 	deleteScript  = script.Load("semaphore_delete")
 )
 

@@ -26,7 +26,7 @@ type permitCall struct {
 
 // look reports whether the call changes nothing, so that it is simply sent again.
 func (c permitCall) look() bool {
-	return slices.Contains([]string{"semaphore_free", "semaphore_count_expirable", "semaphore_lease_expirable"},
+	return slices.Contains([]string{"count_value", "semaphore_count_expirable", "semaphore_lease_expirable"},
 		c.script)
 }
 
@@ -38,7 +38,7 @@ var permitCalls = map[string]permitCall{
 		}, 5, false,
 	},
 	"AvailablePermits": {
-		"semaphore_free",
+		"count_value",
 		func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(p.AvailablePermits(ctx))
 		}, 5, false,

@@ -229,7 +229,7 @@ func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 		},
 		"no place": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
 			const callers = 1000
-			looks := proxied.On(kit.ScriptNamed("semaphore_free"), proxy.HoldReply, proxy.First)
+			looks := proxied.On(kit.ScriptNamed("count_value"), proxy.HoldReply, proxy.First)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			t.Cleanup(func() {

@@ -287,3 +287,15 @@ func TestLatchesInACluster(t *testing.T) {
 		require.NoError(t, kit.Within(t, kit.Told, wait, "the opening"))
 	}
 }
+
+// A semaphore of that name may lack permits.
+func TestALatchBelowZeroIsOpen(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := latch.New(kit.Open(t, srv.Addr(), nil), "ready")
+	srv.Do(t, "SET", "ready", "-2")
+	n, err := l.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.NoError(t, l.Wait(t.Context()))
+}

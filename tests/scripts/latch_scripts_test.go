@@ -62,14 +62,14 @@ func TestLatchScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"a closed one": {
-			seed: set("2"), call: look("latch_count", "x"), reply: int64(2), after: count("2"),
+			seed: set("2"), call: look("count_value", "x"), reply: int64(2), after: count("2"),
 		},
-		"an open one": {call: look("latch_count", "x"), reply: int64(0), after: opened},
+		"an open one": {call: look("count_value", "x"), reply: int64(0), after: opened},
 		"Redisson's, stuck at zero": {
-			seed: set("0"), call: look("latch_count", "x"), reply: int64(0), after: count("0"),
+			seed: set("0"), call: look("count_value", "x"), reply: int64(0), after: count("0"),
 		},
 		"of a semaphore with permits missing": {
-			seed: set("-2"), call: look("latch_count", "x"), reply: int64(0), after: count("-2"),
+			seed: set("-2"), call: look("count_value", "x"), reply: int64(-2), after: count("-2"),
 		},
 	})
 }

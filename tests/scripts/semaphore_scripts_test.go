@@ -91,8 +91,8 @@ func TestSemaphoreScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
-		"some":       {seed: seeded("3"), call: look("semaphore_free", "x"), reply: int64(3), after: has("3")},
-		"none there": {call: look("semaphore_free", "x"), reply: int64(0), after: none},
+		"some":       {seed: seeded("3"), call: look("count_value", "x"), reply: int64(3), after: has("3")},
+		"none there": {call: look("count_value", "x"), reply: int64(0), after: none},
 	})
 	runSteps(t, map[string]step{
 		"one":      {seed: seeded("3"), call: deletePermits{}, reply: now{}, after: none},
