@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +27,10 @@ type keeper struct {
 	permits registry.Registry[*grant]
 	checks  *checks.Checks[*grant]
 	telling atomic.Int64 // losses of which users are being told
-	closed  debts.Closed[*Single, *grant]
+
+	closing sync.Mutex // guards the rest
+	ended   []func()   // tell users of the holds that Close has ended
+	left    []*grant   // which Close is to give back
 }
 
 // keeperOf returns the session's keeper.
@@ -76,9 +81,20 @@ func (k *keeper) HeldSince(after, then time.Duration, yield func(h session.Held)
 
 // TellAll reports to the user's code the holds that Close has ended.
 func (k *keeper) TellAll() {
-	for _, h := range k.closed.Ended() {
-		defer h.Hold.tellEnd(closedEnd, h.Held) // the others', whatever one of them does
+	k.closing.Lock()
+	ended := k.ended
+	k.ended = nil
+	k.closing.Unlock()
+	for _, tell := range ended {
+		defer tell() // the others', whatever one of them does
 	}
+}
+
+// leave leaves a grant to Close to give back, some of whose holds Close has ended.
+func (k *keeper) leave(g *grant, ended ...func()) {
+	k.closing.Lock()
+	defer k.closing.Unlock()
+	k.left, k.ended = append(k.left, g), append(k.ended, ended...)
 }
 
 // ReleaseAll ends every hold and gives back whatever the server may still have of this session, repeatedly until the
@@ -86,24 +102,32 @@ func (k *keeper) TellAll() {
 func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []debts.Giving
 	for _, g := range k.dog.All() {
-		some, now := false, k.session.Now()
+		var ended []func()
+		now := k.session.Now()
 		for _, h := range g.live() {
 			if h.end(now, closedEnd) == nil {
-				k.closed.End(h, h.held())
-				some = true
+				held := h.held()
+				ended = append(ended, func() { h.tellEnd(closedEnd, held) })
 			}
 		}
-		if some {
-			k.closed.Leave(g)
+		if len(ended) > 0 {
+			k.leave(g, ended...)
 		}
 	}
 	owed, endless := k.debts.Take()
-	for _, g := range k.closed.Left((*grant).tooLong) {
-		for _, call := range kind.Closing(g.lock.protocol, g.remaining()) {
-			calls = append(calls, debts.Giving{Call: call, Means: g.lock.Final})
-		}
-		if debt := g.debt(); debt.MayReturn(debt.Due()) { // which is now
-			endless++
+	k.closing.Lock()
+	left := k.left
+	k.left = nil
+	k.closing.Unlock()
+	for _, own := range left {
+		others := slices.DeleteFunc(own.tooLong(), func(g *grant) bool { return g == own })
+		for _, g := range append([]*grant{own}, others...) {
+			for _, call := range kind.Closing(g.lock.protocol, g.remaining()) {
+				calls = append(calls, debts.Giving{Call: call, Means: g.lock.Final})
+			}
+			if debt := g.debt(); debt.MayReturn(debt.Due()) { // which is now
+				endless++
+			}
 		}
 	}
 	return debts.GiveBack(ctx, k.session, append(calls, owed...), endless)

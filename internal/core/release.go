@@ -46,7 +46,7 @@ func (h *Single) leaveToClose() (err error) {
 	h.lock.Session().Delay(func() {
 		err = h.end(h.lock.Session().Now(), closedEnd)
 		if g := h.grant; err == nil && len(g.live()) == 0 {
-			g.lock.keeper.closed.Leave(g)
+			g.lock.keeper.leave(g)
 		}
 	})
 	if err == nil {
@@ -242,7 +242,7 @@ func (g *grant) forgotten() bool {
 // leaveToClose has Close give the grant back, if it came before the session did.
 func (g *grant) leaveToClose() {
 	if g.lock.Session().Context().Err() != nil && len(g.live()) == 0 {
-		g.lock.keeper.closed.Leave(g)
+		g.lock.keeper.leave(g)
 	}
 }
 

@@ -144,8 +144,7 @@ func (h *Single) Token() int64 {
 // Deadline is the moment until which the hold is trusted without another renewal.
 func (h *Single) Deadline() time.Time { return h.lock.Session().Time(h.Trust()) }
 
-// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
-// late, or a process that was stopped, does not make it answer nil after the deadline.
+// Err is nil while the hold is held and trusted, by the clock.
 func (h *Single) Err() error { return h.errAt(h.lock.Session().Now()) }
 
 // errAt is Err by a clock that was read just now.
@@ -429,8 +428,7 @@ func (h *Single) Asked() (asked chan struct{}, first bool) {
 	return r.asked, first
 }
 
-// Detach ends the hold here and leaves it on the server, until its lease ends there or
-// somebody gives it back by its id.
+// Detach ends the hold here and leaves it on the server.
 func (h *Single) Detach() error {
 	if err := h.end(h.lock.Session().Now(), detachedEnd); err != nil {
 		return err

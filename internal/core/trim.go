@@ -54,22 +54,10 @@ func (g *grant) slack() {
 				}
 			}
 			if err != nil && s.Closed() { // Close has cut it off, and does it instead
-				part.lock.keeper.closed.Leave(part)
+				part.lock.keeper.leave(part)
 			}
 		}
 	})
-}
-
-// trimAll trims the leases of grants whose renewal has found them too long, and leaves what fails to the
-// next renewal.
-func (k *keeper) trimAll(grants []*grant) {
-	if len(grants) > 0 {
-		k.session.Start(func() {
-			for _, g := range grants {
-				_ = g.trim()
-			}
-		})
-	}
 }
 
 // slackens reports whether a lease with that much left is too long.
