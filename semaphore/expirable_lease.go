@@ -86,7 +86,7 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	if h == nil {
 		s, until := l.Session(), time.Duration(0)
 		sent := s.Now()
-		done, err := l.Object.InTime(ctx, operation, windowOf(l), call)
+		done, err := l.InTime(ctx, operation, windowOf(l), call)
 		switch {
 		case done || errors.Is(err, holdfast.ErrUnknown):
 			if !done {

@@ -33,7 +33,7 @@ func (e *Expirable) resize(ctx context.Context, operation string, n int, onlyNew
 	if n < 0 || n > wire.MaxCount {
 		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	changed, err = e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
+	changed, err = e.lock.InTime(ctx, operation, e.lock.NotAfter(), func(w script.Window) *script.Call {
 		return e.permits.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter).Arg(onlyNew...)
 	})
 	if changed {
@@ -102,7 +102,7 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 // is granted meanwhile learn of it by then. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
 	ours := e.lock.Granted() // not what is granted while the reply is on its way
-	was, err := e.lock.InTime(ctx, "delete", func(w script.Window) *script.Call {
+	was, err := e.lock.InTime(ctx, "delete", e.lock.NotAfter(), func(w script.Window) *script.Call {
 		return e.call(deleteScript).Int(w.NotAfter)
 	})
 	switch {

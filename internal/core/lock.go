@@ -187,21 +187,13 @@ func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
 // are lost, and waiters may look.
 func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	ours := l.Granted() // not what is granted while the reply is on its way
-	was, err = l.InTime(ctx, "force unlock", l.protocol.(kind.Inspector).Force)
+	was, err = l.InTime(ctx, "force unlock", l.NotAfter(), l.protocol.(kind.Inspector).Force)
 	if was {
 		ours.Lose()
 		l.Wake()
 	}
 	l.Session().Freed(was, err, l.NotAfter())
 	return was, err
-}
-
-// InTime runs a timed call that changes something about the lock, and reports whether it had to. It may be executed
-// for as long as an acquisition.
-func (l *Lock) InTime(
-	ctx context.Context, operation string, call func(w script.Window) *script.Call,
-) (done bool, err error) {
-	return l.Object.InTime(ctx, operation, l.NotAfter(), call)
 }
 
 // Lock waits for the lock for at most limit, or until ctx ends.

@@ -88,7 +88,7 @@ func (g *grant) trim() error {
 		return nil
 	}
 	window := s.NotAfter() / 2
-	_, err := l.Object.InTime(ctx, "trim", window, func(w script.Window) *script.Call {
+	_, err := l.InTime(ctx, "trim", window, func(w script.Window) *script.Call {
 		return trimmer.Trim(kind.Trim{Owner: g.Wire, Most: lease.Millis(most), Window: w})
 	})
 	c.Lock()
