@@ -88,7 +88,7 @@ if free and not head and not again then
   return expire(lock, lease) or reply
 end
 
--- USES expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
+-- USES expire fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
 
 local q = {
   lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
@@ -109,7 +109,7 @@ end
 if free and (not head or head == owner) then
   local reply = held()
   if head then -- before the grant: a key of another type refuses, and then nothing is held
-    fair_pop(q, owner)
+    fair_forget(q, owner, true)
     fair_settle(q, time, lease + 0)
   elseif again then -- dropped before, or the server has lost the queue
     fair_forget(q, owner)

@@ -31,10 +31,10 @@ local function fair_pass(q, time, head, owner, lease, count)
         redis.call('ZREM', q.due, head)
         deaf = true
       elseif alive and alive <= time then
-        -- USES fair_pop
-        fair_pop(q, head)
+        -- USES fair_forget
+        fair_forget(q, head, true)
       else
-        -- USES fair_pop fair_bury fair_settle fair_knows fair_warn
+        -- USES fair_forget fair_bury fair_settle fair_knows fair_warn
         fair_bury(q, time)
         -- A server without memory refuses ZADD, unless something was written before: this removes none.
         redis.call('ZREM', q.alive, '')
@@ -49,7 +49,7 @@ local function fair_pass(q, time, head, owner, lease, count)
           redis.call('ZADD', q.due, string.format('%.0f', time + 5000), head)
           break
         end
-        fair_pop(q, head)
+        fair_forget(q, head, true)
       end
     end
     head = redis.call('LINDEX', q.queue, '0')
