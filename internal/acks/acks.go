@@ -111,8 +111,8 @@ func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration,
 }
 
 // Extended is Await of a hold whose lease a call has made longer, so that believe may make it trusted until then.
-func Extended[H Hold](
-	ctx context.Context, s *session.Session, h H, until time.Duration, by Executed, believe func(),
+func Extended(
+	ctx context.Context, s *session.Session, h Hold, until time.Duration, by Executed, believe func(),
 ) error {
 	g := h.Granted()
 	if g.acked() < until {

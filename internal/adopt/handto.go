@@ -188,8 +188,8 @@ func move(
 	}
 	owed := false
 	if l.Wires.Ownerless { // so anybody may release it, by its id
-		arrived = arrivals.expect(h.Granted().Wire)
-		owed = core.DebtsOf(to).Owes(h.Granted().Wire) // what is paid after the renewal is forgotten then
+		arrived = arrivals.expect(h.Wire())
+		owed = core.DebtsOf(to).Owes(h.Wire()) // what is paid after the renewal is forgotten then
 	}
 	checks := l.Checks()
 	signs := checks.Signs()
@@ -200,7 +200,7 @@ func move(
 	}()
 	err = to.Once(within, l.Key(), l.NotAfter(), func(ctx context.Context) (err error) {
 		sent = to.Now()
-		lasts, err = renew(ctx, l, least, h.Granted().Wire)
+		lasts, err = renew(ctx, l, least, h.Wire())
 		if err == nil && lasts <= 0 {
 			err = errElsewhere
 		}
@@ -218,7 +218,7 @@ func move(
 		heir.TrustAgain(before, before.Unsure, 0, 0)
 	}
 	if err == nil && owed {
-		l.GrantedTo([]string{heir.Granted().Wire}).Doubt()
+		l.GrantedTo([]string{heir.Wire()}).Doubt()
 	}
 	checks.Since(signs)
 	return heir, ended, err

@@ -111,7 +111,7 @@ type subject struct {
 
 // await tells when somebody has asked for the lock of h, unless the hold ends before.
 func await(h *core.Single, ended <-chan struct{}, tell func()) {
-	s, l, holder := h.Session(), h.Of(), h.Granted().Wire
+	s, l, holder := h.Session(), h.Of(), h.Wire()
 	note := wire.Asked(l.Key())
 	since := h.Since() // what was asked before was asked of another hold, perhaps by the owner of this one
 	if l.Wires.Reused {

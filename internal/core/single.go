@@ -109,6 +109,9 @@ func (h *Single) Session() *session.Session { return h.lock.Session() }
 // Of returns the lock of the hold.
 func (h *Single) Of() *Lock { return h.lock }
 
+// Wire is the wire owner that stands for the hold.
+func (h *Single) Wire() string { return h.grant.Wire }
+
 // Granted is what replicas are to have of it.
 func (h *Single) Granted() acks.Grant {
 	l, g := h.lock, h.grant

@@ -35,8 +35,8 @@ type Lock struct {
 	Long              bool // it is held for about a lease; the others for a moment, so somebody takes them all the time
 }
 
-// Room is how many may have it at once.
-func (l Lock) Room() int {
+// room is how many may have it at once.
+func (l Lock) room() int {
 	if l.Kind == permits {
 		return 2
 	}
@@ -78,7 +78,7 @@ func Prepare(ctx context.Context, client rueidis.Client, locks []Lock) error {
 	defer s.Close()
 	for _, l := range locks {
 		if l.Kind == permits {
-			if _, err := semaphore.NewExpirable(s, l.Name, nil).TrySetPermits(ctx, l.Room()); err != nil {
+			if _, err := semaphore.NewExpirable(s, l.Name, nil).TrySetPermits(ctx, l.room()); err != nil {
 				return err
 			}
 		}

@@ -154,7 +154,7 @@ func (h *History) judge(r *Report, lock int, l Lock, outage, lease time.Duration
 		}
 		gap(b.From)
 		beside = slices.DeleteFunc(beside, func(other Belief) bool { return other.To <= b.From })
-		if len(beside) >= l.Room() {
+		if len(beside) >= l.room() {
 			s := h.second(l, b, beside, lease)
 			if !s.InTime {
 				r.Untold++
@@ -167,7 +167,7 @@ func (h *History) judge(r *Report, lock int, l Lock, outage, lease time.Duration
 		}
 		highest = max(highest, b.Token)
 		beside, free = append(beside, b), b.From
-		if len(beside) >= l.Room() {
+		if len(beside) >= l.room() {
 			free = slices.MinFunc(beside, func(a, b Belief) int { return cmp.Compare(a.To, b.To) }).To
 		}
 	}

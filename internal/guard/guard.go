@@ -110,7 +110,7 @@ func guardedBy(of session.Holding) (*guarded, error) {
 	if !ok {
 		return nil, g.fail(errShared)
 	}
-	g.proof = guarder.Proof(hold.Granted().Wire)
+	g.proof = guarder.Proof(hold.Wire())
 	return g, nil
 }
 
