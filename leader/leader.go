@@ -137,16 +137,15 @@ func (e *election) stand(ctx context.Context, lead func(ctx context.Context) err
 
 // elect waits until this candidate leads. It waits out that too few replicas have its term, as it does an outage.
 func (e *election) elect(ctx context.Context) (*holdfast.Hold, error) {
-	for delay, since := time.Duration(0), 0; ; { // since: attempts since the last term that too few replicas had
+	returning := 0 // for how many attempts, which take 2 s, the owner may still have a term that too few replicas had
+	for delay := time.Duration(0); ; {
 		hold, err := e.lock.Lock(ctx)
 		short, ok := errors.AsType[*holdfast.NotAcknowledgedError](err)
-		if since++; ok {
-			since = 0
+		if returning--; ok {
+			returning = 10
 		}
-		// That term is still being given back. After as many attempts, which take 2 s, the owner has another hold.
-		returning := delay > 0 && since < 10 && errors.Is(err, holdfast.ErrAlreadyHeld)
-		// The cause of a ctx that has ended may be such an error, of another lock.
-		if errors.Is(err, ctx.Err()) || !returning && (!ok || refusal.Denied(short.Err)) {
+		again := ok && !refusal.Denied(short.Err) || returning > 0 && errors.Is(err, holdfast.ErrAlreadyHeld)
+		if !again || errors.Is(err, ctx.Err()) { // the cause of a ctx that has ended may be such an error, of another lock
 			return hold, err //nolint:wrapcheck // it says which election it is
 		}
 		if delay == 0 {
