@@ -151,7 +151,9 @@ func (t *taking) late(ctx context.Context) error {
 // send sends the call.
 func (t *taking) send(ctx context.Context, waiter string) error {
 	p, n, waits := t.semaphore, t.n, t.waits
-	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
+	var reply script.Reply
+	s := p.object.Session()
+	err := s.Runner().Timed(ctx, &reply, p.object.Key(), s.NotAfter(), func(w script.Window) *script.Call {
 		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
 		if waits {
 			p.line.publishing(c.Arg(waiter, waiterMillis))

@@ -69,7 +69,8 @@ const Round = notice
 
 // NewTeller returns the teller of a session whose goroutines end with ctx. Without a process it publishes nothing.
 func NewTeller(ctx context.Context, s Session, p *Process) *Teller {
-	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID), stirs: make(chan struct{}, 1), waits: newWaits()}
+	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID), stirs: make(chan struct{}, 1)}
+	t.waits.nested = map[uint64]*Nested{}
 	if p != nil {
 		text, _ := json.Marshal(p) // never fails: texts, a number and a time
 		t.text = string(text)

@@ -75,8 +75,6 @@ type waits struct {
 	finder deadlock.Finder
 }
 
-func newWaits() waits { return waits{nested: map[uint64]*Nested{}} }
-
 // Wait makes the session publish a call once it has waited for long, until its End.
 func (t *Teller) Wait(n *Nested) {
 	w := &t.waits

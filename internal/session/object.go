@@ -191,16 +191,6 @@ type Look struct {
 	Over func(c *script.Call) (bool, error) // reads the reply
 }
 
-// once looks once.
-func (l *Look) once(ctx context.Context, r *script.Runner) (over bool, err error) {
-	c := l.Call()
-	defer c.Free()
-	if err := r.Run(ctx, script.Take, c); err != nil {
-		return false, err
-	}
-	return l.Over(c)
-}
-
 // Await waits until a look says that it is over, which it then was at some moment of the call; or until ctx ends.
 // Callers of the session wait together: see [watch.Watches].
 func (o *Object) Await(ctx context.Context, operation string, look Look) (err error) {
@@ -213,8 +203,15 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 	r.About(ctx, o)
 	defer func() { r.Tell(err) }()
 	c := s.watches.Join(watch.Subject{
-		Key:     watchKey{o.Kind, o.key},
-		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.Runner()) },
+		Key: watchKey{o.Kind, o.key},
+		Look: func(ctx context.Context) (bool, error) {
+			c := look.Call()
+			defer c.Free()
+			if err := s.Runner().Run(ctx, script.Take, c); err != nil {
+				return false, err
+			}
+			return look.Over(c)
+		},
 		Listen:  func(wake func()) func() { return s.Listen(o.Channel, wake) },
 		Woken:   o.woken,
 		Trouble: o.logTrouble,
@@ -275,15 +272,6 @@ func (o *Object) UntilLate(ctx context.Context) (context.Context, context.Cancel
 		return ctx, func() {}
 	}
 	return context.WithDeadlineCause(ctx, end, ErrNoReply)
-}
-
-// Timed runs a timed call of the object, see [script.Runner.Timed]. If no copy may be sent, there must be a connection
-// already: see [script.Runner.Ready].
-func (o *Object) Timed(
-	ctx context.Context, call func(w script.Window) *script.Call,
-) (reply script.Reply, err error) {
-	err = o.session.Runner().Timed(ctx, &reply, o.key, o.session.NotAfter(), call)
-	return reply, err
 }
 
 // InTime runs a timed call that changes something about the object, within limit from when it is sent, and reports

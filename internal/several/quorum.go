@@ -83,8 +83,11 @@ func (q *Quorum) acksTimeout() (longest time.Duration) {
 
 // Lock waits for the lock for at most limit, or until ctx ends.
 func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration) (*core.Hold, error) {
-	if err := q.ready(ctx, operation); err != nil {
+	if err := q.Mistake(operation); err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, q.Fail(operation, session.Stopped(ctx))
 	}
 	if q.Session().Config().Places { // servers are asked by goroutines of their own
 		ctx = session.WithPlace(ctx)
@@ -111,17 +114,6 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 	h := w.hold
 	w.hold = nil
 	return h, err
-}
-
-// ready refuses a call that is not to be sent.
-func (q *Quorum) ready(ctx context.Context, operation string) error {
-	if err := q.Mistake(operation); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return q.Fail(operation, session.Stopped(ctx))
-	}
-	return nil
 }
 
 // try makes one attempt, and tells the observer.

@@ -67,7 +67,9 @@ func (w *quorumWait) TakePlace() *wait.Place {
 		line, name := w.line()
 		place := line.Join(name, true, false)
 		w.wakes.Store(place)
-		w.stops = append(w.stops, w.await())
+		if w.claims != nil { // it is woken when its owner has got one of the locks by another call
+			w.stops = append(w.stops, w.claims.Await(w))
+		}
 		w.Stay(place)
 	}
 	if w.Place.Head() && !w.listening {
@@ -190,13 +192,4 @@ func (w *quorumWait) Woken(by wait.Cause) {
 // Overtakes reports whether the owner holds enough of the locks by now, perhaps through another call.
 func (w *quorumWait) Overtakes() bool {
 	return w.claims != nil && w.claims.Held() >= w.need()
-}
-
-// await has the call woken when its owner has got one of the locks by another one. The function that it returns ends
-// that.
-func (w *quorumWait) await() (end func()) {
-	if w.claims == nil {
-		return func() {}
-	}
-	return w.claims.Await(w)
 }
