@@ -56,9 +56,10 @@ func (o *Object) FailBy(ctx context.Context, over time.Duration, operation strin
 	return o.Label.Fail(operation, o.session.Ended(err))
 }
 
-// Ended is the error of a call, which says so if it was under way and Close has not waited for its reply.
+// Ended is the error of a call, which says so if it was under way and Close has not waited for its reply, or if waiting
+// cannot mend the error any more.
 func (s *Session) Ended(err error) error {
-	if (errors.Is(err, rueidis.ErrClosing) || errors.Is(err, ErrNoReply)) && s.Closed() {
+	if (errors.Is(err, rueidis.ErrClosing) || errors.Is(err, ErrNoReply) || Passes(err)) && s.Closed() {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err

@@ -319,6 +319,48 @@ func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
 	}
 }
 
+// So does a call that has no connection yet.
+func TestCloseIsWhyCallsEndThatHaveNoConnection(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for name, call := range map[string]func(ctx context.Context, s *holdfast.Session) error{
+		"Lock": func(ctx context.Context, s *holdfast.Session) error {
+			return kit.ErrorOf(rlock.New(s, "x", nil).Lock(ctx))
+		},
+		"TryLock": func(ctx context.Context, s *holdfast.Session) error {
+			return kit.ErrorOf(rlock.New(s, "x", nil).TryLock(ctx))
+		},
+		"Locked": func(ctx context.Context, s *holdfast.Session) error {
+			return kit.ErrorOf(rlock.New(s, "x", nil).Locked(ctx))
+		},
+		"Acquire": func(ctx context.Context, s *holdfast.Session) error {
+			return semaphore.New(s, "y").Acquire(ctx, 1)
+		},
+		"TryAcquire": func(ctx context.Context, s *holdfast.Session) error {
+			return semaphore.New(s, "y").TryAcquire(ctx, 1)
+		},
+		"Release": func(ctx context.Context, s *holdfast.Session) error {
+			return semaphore.New(s, "y").Release(ctx, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			dials := p.On(proxy.Command("HELLO"), proxy.Stall, proxy.EveryTime)
+			connections := (*session.Session)(s).Connections()
+			p.CutAll()
+			kit.Await(t, "the end of the connection",
+				func() bool { return (*session.Session)(s).Connections() > connections })
+			end := make(chan error, 1)
+			go func() { end <- call(t.Context(), s) }()
+			dials.Wait(t, 1)
+			_ = closing(t, s)
+			require.ErrorIs(t, kit.Within(t, 10*time.Second, end, "the end of the call"), holdfast.ErrClosed)
+		})
+	}
+}
+
 // So does a guarded call, which may have been executed.
 func TestCloseIsWhyGuardedCallsEndThatHaveNoReply(t *testing.T) {
 	t.Parallel()
