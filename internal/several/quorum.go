@@ -89,18 +89,18 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 	if ctx.Err() != nil {
 		return nil, q.Fail(operation, session.Stopped(ctx))
 	}
+	w := quorumWait{Quorum: q, caller: ctx}
 	if q.Session().Config().Places { // servers are asked by goroutines of their own
 		ctx = session.WithPlace(ctx)
 	}
 	if limit > 0 {
 		ctx = q.replicas(ctx, limit) // an attempt is cut off a little later
 	}
-	w := quorumWait{Quorum: q}
 	if owner := core.OwnerOf(ctx); owner != nil {
 		w.claims = owner.Claims(q.Locks)
 		defer w.claims.Drop()
 	}
-	w.About(ctx, &q.Object)
+	w.About(w.caller, &q.Object)
 	defer func() {
 		if w.hold != nil { // an observer has ended the call
 			_ = w.hold.Inside().Release()
@@ -133,10 +133,10 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 // tryTo asks all servers at once, under ctx's owner. After an error everything is given back, also by servers that are
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
-func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
-	g := q.newGroup(ctx)
-	e := q.attempt(ctx.Done())
-	asking, cancel := session.Beside(q.replicas(ctx, sooner(e.limit)), e.limit, errNoAnswer)
+func (w *quorumWait) tryTo(ctx context.Context) (h *core.Hold, err error) {
+	g := w.newGroup(ctx)
+	e := w.attempt(ctx.Done())
+	asking, cancel := session.Beside(w.replicas(ctx, sooner(e.limit)), e.limit, errNoAnswer)
 	err = errUndone // as long as an observer may keep it from being had
 	defer func() {
 		if err != nil {
@@ -145,7 +145,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 			g.giveBack(ctx)
 		}
 	}()
-	errs := atOnce(len(q.Locks), e, func(i int) *session.Session { return q.Locks[i].Session() },
+	errs := atOnce(len(w.Locks), e, func(i int) *session.Session { return w.Locks[i].Session() },
 		func(i int) error { return g.ask(asking, i, g.began) })
 	if err = g.verdict(errs); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	}
 	g.took = time.Since(g.began)
 	h = core.NewHold(g)
-	Guard(h, func() { g.begin(ctx) })
+	Guard(h, func() { g.begin(w.caller) })
 	return h, nil
 }
 

@@ -24,6 +24,7 @@ var askAgain = wait.Exponential(firstAsk, lastAsk)
 type quorumWait struct {
 	*Quorum
 	session.Retries
+	caller context.Context //nolint:containedctx // as an observer gets it: without what the call adds for its members
 	// claims are the owner's; nil: the call's own, under which nobody else can have the lock
 	claims     *core.Claims
 	wakes      atomic.Pointer[wait.Place] // the place in the line of those who wait

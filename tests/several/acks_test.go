@@ -1,6 +1,7 @@
 package several
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -102,4 +103,38 @@ func TestAMultiLockTellsThatTooFewReplicasHaveAMember(t *testing.T) {
 		f.Empty()
 		resume()
 	}
+}
+
+// What an observer does with the ctx that it gets waits for replicas as long as its session does, also when the call
+// that it was told of waits for them no longer.
+func TestAnObserverWaitsForReplicasAsLongAsItsSession(t *testing.T) {
+	t.Parallel()
+	const limit = 3 * time.Second
+	f := kit.NewFleet(t, 3)
+	replicate(t, f.Servers)
+	told := make(chan context.Context, 2)
+	opts := *asking
+	opts.Observer = &holdfast.Observer{
+		Acquire: func(ctx context.Context, of holdfast.Subject) func(holdfast.Acquired) {
+			if of.Kind == "redlock" {
+				told <- ctx
+			}
+			return nil
+		},
+		Hold: func(ctx context.Context, of holdfast.Subject) func(holdfast.Ended) {
+			if of.Kind == "redlock" {
+				told <- ctx
+			}
+			return nil
+		},
+	}
+	near := f.Near(&opts)
+	began := time.Now()
+	h, err := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient).TryLockFor(t.Context(), limit)
+	require.NoError(t, err)
+	kit.SleepUntil(began.Add(limit + 100*time.Millisecond))
+	for range 2 {
+		require.NoError(t, kit.Lock(t, <-told, rlock.New(near[0], "log", nil)).Release())
+	}
+	require.NoError(t, h.Release())
 }
