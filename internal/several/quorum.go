@@ -90,7 +90,8 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 		return nil, q.Fail(operation, session.Stopped(ctx))
 	}
 	w := quorumWait{Quorum: q, caller: ctx}
-	if q.Session().Config().Places { // servers are asked by goroutines of their own
+	// Servers are asked by goroutines of their own.
+	if slices.ContainsFunc(q.Locks, func(l *core.Lock) bool { return l.Session().Config().Places }) {
 		ctx = session.WithPlace(ctx)
 	}
 	if limit > 0 {

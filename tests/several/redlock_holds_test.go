@@ -291,3 +291,19 @@ func TestAMultiLockOfRedLocksIsObserved(t *testing.T) {
 		assert.Equal(t, 2, of["redlock"])
 	}
 }
+
+// Any of the sessions may want to know where its member was taken.
+func TestASessionOfARedLockKnowsWhereItsMemberWasTaken(t *testing.T) {
+	t.Parallel()
+	var log kit.Journal
+	servers := kit.StartServers(t, 3)
+	sessions := kit.OpenAll(t, servers[:2], nil)
+	sessions = append(sessions, kit.Open(t, servers[2].Addr(), &holdfast.Options{
+		Lease: kit.Lease, LongHold: 100 * time.Millisecond, Places: true, Logger: log.JsonLogger(),
+	}))
+	h := kit.Lock(t, t.Context(), kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient))
+	const long = "holdfast: held for long"
+	kit.Await(t, "a line about the member", func() bool { return len(log.EntriesOf(t, long, kit.Orders)) > 0 })
+	assert.Contains(t, log.EntriesOf(t, long, kit.Orders)[0]["taken_at"], "locking.go")
+	require.NoError(t, h.Release())
+}
