@@ -3,6 +3,7 @@ package several
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -20,7 +21,10 @@ type Quorum struct {
 	ServerTimeout  time.Duration // for which a server is waited for; 0: see timeout
 	MinValidity    time.Duration // for how long at least it must be held
 	TrustRestarted bool          // a server that has restarted has forgotten nothing
+	which          uint64        // tells the set from others that begin with the same lock
 }
+
+var seed = maphash.MakeSeed() // of Quorum.which
 
 const (
 	leastTimeout = 100 * time.Millisecond
@@ -32,6 +36,9 @@ func InitQuorum(q *Quorum, label session.Label, mistake error) {
 	var s *session.Session
 	if len(q.Locks) > 0 {
 		s = q.Locks[0].Session()
+	}
+	for _, l := range q.Locks {
+		q.which = maphash.Comparable(seed, [3]any{q.which, l.Session(), l.Line()})
 	}
 	q.Object = session.NewObject(s, label, mistake)
 }

@@ -169,7 +169,9 @@ func askLater(took time.Duration) time.Duration {
 // line returns the line in which the calls of this process wait, and for which name.
 func (q *Quorum) line() (line *wait.Lines, name wait.Name) {
 	l := q.first()
-	return l.Session().Joint(), l.Line()
+	name = l.Line()
+	name.Of = q.which
+	return l.Session().Joint(), name
 }
 
 // first is the first lock whose session is not closed.

@@ -9,7 +9,10 @@ import (
 
 // A Name is what callers wait for: a key of the server, and the channel on which its changes are published. The channel
 // alone is not enough: Redisson's braces make one channel of the keys x and {x}.
-type Name struct{ Channel, Key string }
+type Name struct {
+	Channel, Key string
+	Of           uint64 // several names of which it is the first, with others of other sessions; 0: it is alone
+}
 
 // Lines are a session's local queues in front of contended names. Only the first of a name's waiters contends for it
 // with the other processes (guarantee G4); the rest cost the server nothing and follow in the order in which they came.

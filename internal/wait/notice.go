@@ -23,9 +23,11 @@ func (ls *Lines) Round() (anybody bool) {
 func (ls *Lines) Notice(name Name) (anybody bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.line(name); l != nil {
-		anybody = ls.notice(&l.listens, name)
-		anybody = ls.notice(&l.polls, name) || anybody
+	for l := ls.lines[name.Key]; l != nil; l = l.next {
+		if l.name.Channel == name.Channel { // also if it is the first of several
+			anybody = ls.notice(&l.listens, name) || anybody
+			anybody = ls.notice(&l.polls, name) || anybody
+		}
 	}
 	beside := ls.beside[name]
 	anybody = ls.notice(&beside, name) || anybody

@@ -307,3 +307,33 @@ func TestASessionOfARedLockKnowsWhereItsMemberWasTaken(t *testing.T) {
 	assert.Contains(t, log.EntriesOf(t, long, kit.Orders)[0]["taken_at"], "locking.go")
 	require.NoError(t, h.Release())
 }
+
+// A call waits behind others for the same RedLock, and not behind those for another one that has the same first lock.
+func TestRedLocksWithTheSameFirstLockDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 5)
+	waits := make(chan struct{}, 1)
+	near := f.Near(&holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
+		Wait: func(of holdfast.Subject) func() {
+			if of.Kind == "redlock" {
+				select {
+				case waits <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		},
+	}})
+	for _, s := range f.Far(nil)[1:3] {
+		kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, nil))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := kit.GoLock(ctx, kit.RedLock(near[:3], kit.Orders, kit.ReentrantMember, kit.Patient).Lock)
+	kit.Within(t, kit.LongestWait, waits, "the wait")
+	second := kit.RedLock([]*holdfast.Session{near[0], near[3], near[4]}, kit.Orders, kit.ReentrantMember, kit.Patient)
+	h, err := second.TryLockFor(t.Context(), kit.LongestWait)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, first, "the end of the wait").Err, context.Canceled)
+}
