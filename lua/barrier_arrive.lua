@@ -82,7 +82,6 @@ if id ~= '' and at == 0 and not mark then
   local _, joined = muster()
   over = ARGV[6] == '1' and full -- it has the place of another
   if joined == 1 then gen, tripped, full, arrived, over = 1, 0, false, 0, false end
-  if gen == 0 then gen = 1 end
   if over then gen, arrived = gen + 1, 0 end
   full = joined >= tonumber(ARGV[5]) or full and not over
 elseif id ~= '' and at > 0 then

@@ -658,7 +658,7 @@ func TestAPartyLeavesWhenTheNumberOfPlacesIsLost(t *testing.T) {
 	allPass(t, 3, all)
 }
 
-// Places are taken in order; whoever comes too many waits.
+// Whoever comes too many waits until a place is free.
 func TestJoinWaitsForAPlace(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
