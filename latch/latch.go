@@ -57,14 +57,14 @@ func (l *Latch) Name() string { return l.object.Name }
 
 // TrySetCount closes the latch until it has been counted down n times, n from 1 to 2^53 - 1. It reports
 // whether it did: false says that the latch was closed already, and nothing was changed. It blocks for a
-// round trip. [holdfast.ErrUnknown] says that the reply was lost: the latch may be set, now or
-// later. It corresponds to trySetCount().
+// round trip. [holdfast.ErrUnknown] says that the reply was lost: the latch may be set, or may still be, for a third of
+// the session's lease, at most a minute. It corresponds to trySetCount().
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	const operation = "try set count"
 	if n < 1 || n > wire.MaxCount {
 		return false, l.object.Fail(operation, fmt.Errorf("count is %d, must be from 1 to 2^53 - 1", n))
 	}
-	return l.flag(ctx, operation, l.call(setScript).Int(int64(n)).Arg(l.object.Publish(), l.object.Channel))
+	return l.inTime(ctx, operation, func() *script.Call { return l.call(setScript).Int(int64(n)) })
 }
 
 // CountDown lowers the count by one; at zero the latch opens and lets all waiters through. On an open latch it does
@@ -114,15 +114,18 @@ func (l *Latch) Exists(ctx context.Context) (exists bool, err error) {
 
 // Delete opens the latch whatever its count, and lets the waiters in Go through. Redisson's await() sleeps on, as it
 // does when Redisson deletes a latch. Delete reports whether there was a latch. [holdfast.ErrUnknown] says that the
-// reply was lost: the latch may be deleted, now or later. It corresponds to delete().
+// reply was lost: the latch may be deleted, or may still be, for a third of the session's lease, at most a minute. It
+// corresponds to delete().
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
-	return l.flag(ctx, "delete", l.call(deleteScript).Arg(l.object.Publish(), l.object.Channel))
+	return l.inTime(ctx, "delete", func() *script.Call { return l.call(deleteScript) })
 }
 
 func (l *Latch) call(s *script.Script) *script.Call { return script.NewCall(s).Key(l.object.Key()) }
 
-// flag runs a call whose reply is 1 or 0.
-func (l *Latch) flag(ctx context.Context, operation string, c *script.Call) (yes bool, err error) {
-	n, err := l.object.RunInt(ctx, operation, c)
-	return n == 1, err
+// inTime runs a call that opens or closes the latch, and reports whether it has. Executed late, the call would do that
+// to another round.
+func (l *Latch) inTime(ctx context.Context, operation string, call func() *script.Call) (done bool, err error) {
+	return l.object.InTime(ctx, operation, l.object.Session().NotAfter(), func(w script.Window) *script.Call {
+		return call().Arg(l.object.Publish(), l.object.Channel).Int(w.NotAfter)
+	})
 }

@@ -95,6 +95,44 @@ func TestADeletedLatchLetsWaitersThrough(t *testing.T) {
 	require.NoError(t, kit.Within(t, kit.Told, wait, "the opening"))
 }
 
+// What was sent in one round, and is executed in a later one, neither opens the latch nor closes it.
+func TestALateCallConcernsNoOtherRoundOfALatch(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	for name, c := range map[string]struct {
+		script string
+		call   func(ctx context.Context, l *latch.Latch) (bool, error)
+		left   int // of the later round, when the call is executed
+	}{
+		"TrySetCount": {
+			"latch_set", func(ctx context.Context, l *latch.Latch) (bool, error) { return l.TrySetCount(ctx, 5) }, 0,
+		},
+		"Delete": {"latch_delete", func(ctx context.Context, l *latch.Latch) (bool, error) { return l.Delete(ctx) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, proxied := kit.StartProxied(t)
+			opts := &holdfast.Options{Lease: lease}
+			late := latch.New(kit.Open(t, proxied.Addr(), opts), "ready")
+			other := latch.New(kit.Open(t, srv.Addr(), opts), "ready")
+			closed(t, late, 1) // now its session knows the server's clock
+			require.NoError(t, late.CountDown(t.Context()))
+			sends := proxied.On(kit.ScriptNamed(c.script), proxy.Stall, proxy.First)
+			kit.GiveUp(t, sends, func(ctx context.Context) error { return kit.ErrorOf(c.call(ctx, late)) })
+			sent := time.Now() // or earlier
+
+			closed(t, other, c.left+1)
+			require.NoError(t, other.CountDown(t.Context()))
+			kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
+			sends.Release()
+			sends.WaitAnswered(t, 1)
+			left, err := other.Count(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.left, left)
+		})
+	}
+}
+
 func TestALatchNamesMistakesAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -251,17 +251,26 @@ func (r releaseSet) call() call {
 
 // These are for a latch.
 
-type setLatch struct{ count string } // default: 2
-
-func (s setLatch) call() call {
-	return call{"latch_set", []string{lockKey}, []string{cmp.Or(s.count, "2"), publishes, latchChannel}}
+type setLatch struct {
+	count string // default: 2
+	late  bool
 }
 
-// openLatch counts down, or deletes; by is the script.
-type openLatch struct{ by string }
+func (s setLatch) call() call {
+	args := []string{cmp.Or(s.count, "2"), publishes, latchChannel, notAfter(s.late)}
+	return call{"latch_set", []string{lockKey}, args}
+}
 
-func (o openLatch) call() call {
-	return call{o.by, []string{lockKey}, []string{publishes, latchChannel}}
+type countDown struct{}
+
+func (countDown) call() call {
+	return call{"latch_count_down", []string{lockKey}, []string{publishes, latchChannel}}
+}
+
+type deleteLatch struct{ late bool }
+
+func (d deleteLatch) call() call {
+	return call{"latch_delete", []string{lockKey}, []string{publishes, latchChannel, notAfter(d.late)}}
 }
 
 // These are for a semaphore.

@@ -19,15 +19,16 @@ func TestLatchScripts(t *testing.T) {
 	}
 	set := func(n string) [][]string { return [][]string{{"SET", "x", n}} }
 	runSteps(t, map[string]step{
-		"an open one":  {call: setLatch{}, reply: int64(1), after: count("2"), messages: said("1")},
-		"a closed one": {seed: set("1"), call: setLatch{}, reply: int64(0), after: count("1")},
+		"an open one":  {call: setLatch{}, reply: now{}, after: count("2"), messages: said("1")},
+		"a closed one": {seed: set("1"), call: setLatch{}, reply: head(0), after: count("1")},
 		"Redisson's, stuck at zero": {
-			seed: set("0"), call: setLatch{}, reply: int64(1), after: count("2"), messages: said("1"),
+			seed: set("0"), call: setLatch{}, reply: now{}, after: count("2"), messages: said("1"),
 		},
 		"the largest count": {
-			call: setLatch{count: "9007199254740991"}, reply: int64(1), after: count("9007199254740991"),
+			call: setLatch{count: "9007199254740991"}, reply: now{}, after: count("9007199254740991"),
 			messages: said("1"),
 		},
+		"too late": {call: setLatch{late: true}, reply: head(-2), after: opened},
 		"no latch": {
 			seed: [][]string{{"SADD", "x", "y"}}, call: setLatch{}, fails: "WRONGTYPE",
 			after: map[string]redistest.Value{"x": {Type: "set", Content: []string{"y"}}},
@@ -35,30 +36,31 @@ func TestLatchScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"not the last": {
-			seed: set("2"), call: openLatch{by: "latch_count_down"}, reply: int64(1), after: count("1"),
+			seed: set("2"), call: countDown{}, reply: int64(1), after: count("1"),
 		},
 		"not the last, without memory": {
-			seed: set("2"), full: true, call: openLatch{by: "latch_count_down"}, reply: int64(1), after: count("1"),
+			seed: set("2"), full: true, call: countDown{}, reply: int64(1), after: count("1"),
 		},
 		"the last": {
-			seed: set("1"), call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened,
+			seed: set("1"), call: countDown{}, reply: int64(0), after: opened,
 			messages: said("0"),
 		},
-		"one too many": {call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened},
+		"one too many": {call: countDown{}, reply: int64(0), after: opened},
 		"Redisson's, stuck at zero": {
-			seed: set("0"), call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened,
+			seed: set("0"), call: countDown{}, reply: int64(0), after: opened,
 		},
 		"the largest count": {
-			seed: set("9007199254740991"), call: openLatch{by: "latch_count_down"}, reply: int64(9007199254740990),
+			seed: set("9007199254740991"), call: countDown{}, reply: int64(9007199254740990),
 			after: count("9007199254740990"),
 		},
 	})
 	runSteps(t, map[string]step{
 		"a closed one": {
-			seed: set("2"), call: openLatch{by: "latch_delete"}, reply: int64(1), after: opened,
+			seed: set("2"), call: deleteLatch{}, reply: now{}, after: opened,
 			messages: said("1"),
 		},
-		"an open one": {call: openLatch{by: "latch_delete"}, reply: int64(0), after: opened},
+		"an open one": {call: deleteLatch{}, reply: head(0), after: opened},
+		"too late":    {seed: set("2"), call: deleteLatch{late: true}, reply: head(-2), after: count("2")},
 	})
 	runSteps(t, map[string]step{
 		"a closed one": {
