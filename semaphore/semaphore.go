@@ -203,10 +203,13 @@ func (p *Semaphore) atLeastOne(operation string, n int) error {
 }
 
 // DrainPermits takes all free permits and returns how many there were. A negative result is the size of the deficit,
-// which the call has cleared. It corresponds to drainPermits(). After [holdfast.ErrUnknown] they may be taken, now
-// or later, and their number is not known.
+// which the call has cleared. It corresponds to drainPermits(). After [holdfast.ErrUnknown] they may be taken, or may
+// still be, for a third of the session's lease, at most a minute, and their number is not known.
 func (p *Semaphore) DrainPermits(ctx context.Context) (int, error) {
-	return p.ask(ctx, "drain permits", p.call(drainScript))
+	reply, err := p.object.Change(ctx, "drain permits", p.object.Session().NotAfter(), func(w script.Window) *script.Call {
+		return p.call(drainScript).Int(w.NotAfter)
+	})
+	return int(reply.Rest[0]), err
 }
 
 // AvailablePermits returns how many permits are free: 0 if there is no semaphore, and a negative number if it was made

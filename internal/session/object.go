@@ -274,21 +274,27 @@ func (o *Object) UntilLate(ctx context.Context) (context.Context, context.Cancel
 	return context.WithDeadlineCause(ctx, end, ErrNoReply)
 }
 
-// InTime runs a timed call that changes something about the object, within limit from when it is sent, and reports
-// whether it had to.
+// Change runs a timed call that changes something about the object, within limit from when it is sent. After an error
+// the reply says nothing.
+func (o *Object) Change(
+	ctx context.Context, operation string, limit time.Duration, call func(w script.Window) *script.Call,
+) (reply script.Reply, err error) {
+	if err := o.Begin(ctx, operation); err != nil {
+		return reply, err
+	}
+	defer o.session.Leave()
+	if err = o.session.Runner().Timed(ctx, &reply, o.key, limit, call); err != nil {
+		return script.Reply{}, o.FailIn(ctx, operation, Explain(ctx, err))
+	}
+	return reply, nil
+}
+
+// InTime is Change of a call that reports whether it had to change anything.
 func (o *Object) InTime(
 	ctx context.Context, operation string, limit time.Duration, call func(w script.Window) *script.Call,
 ) (done bool, err error) {
-	if err := o.Begin(ctx, operation); err != nil {
-		return false, err
-	}
-	defer o.session.Leave()
-	var reply script.Reply
-	err = o.session.Runner().Timed(ctx, &reply, o.key, limit, call)
-	if err != nil {
-		return false, o.FailIn(ctx, operation, Explain(ctx, err))
-	}
-	return reply.Code == script.Granted, nil
+	reply, err := o.Change(ctx, operation, limit, call)
+	return reply.Code == script.Granted, err
 }
 
 // Explain is a failure of a call under ctx as the user gets it; other errors stay as they are.

@@ -461,3 +461,19 @@ func TestPermitsThatACancelledCallMayHaveTakenAreToldOf(t *testing.T) {
 	})
 	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
 }
+
+// A drain that the server executes late takes no permits: nobody would know how many to give back.
+func TestALateDrainTakesNothing(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	_, proxied := kit.StartProxied(t)
+	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)
+	require.Equal(t, 2, valueOf(p.DrainPermits(t.Context()))) // now the session knows the server's clock
+	require.NoError(t, p.Release(t.Context(), 2))
+	drains := proxied.On(kit.ScriptNamed("semaphore_drain"), proxy.Stall, proxy.First)
+	kit.GiveUp(t, drains, func(ctx context.Context) error { return kit.ErrorOf(p.DrainPermits(ctx)) })
+	kit.SleepUntil(time.Now().Add(lease/3 + 10*time.Millisecond))
+	drains.Release()
+	drains.WaitAnswered(t, 1)
+	free(t, p, 2)
+}

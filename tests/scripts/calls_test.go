@@ -455,6 +455,12 @@ func (p deletePermits) call() call {
 	return call{"semaphore_delete", permitKeysOf(p.leased), []string{notAfter(p.late)}}
 }
 
+type drainPermits struct{ late bool }
+
+func (d drainPermits) call() call {
+	return call{"semaphore_drain", permitKeysOf(false), []string{notAfter(d.late)}}
+}
+
 // permitKeysOf are the keys of a semaphore whose permits have leases, or have none.
 func permitKeysOf(leased bool) []string {
 	if leased {

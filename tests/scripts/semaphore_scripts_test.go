@@ -79,14 +79,15 @@ func TestSemaphoreScripts(t *testing.T) {
 		"there is one": {seed: seeded("0"), call: setPermits{}, reply: int64(0), after: has("0")},
 	})
 	runSteps(t, map[string]step{
-		"some free": {seed: seeded("3"), call: look("semaphore_drain", "x"), reply: int64(3), after: has("0")},
+		"some free": {seed: seeded("3"), call: drainPermits{}, reply: head(1, 3), after: has("0")},
 		"some missing": {
-			seed: seeded("-3"), call: look("semaphore_drain", "x"), reply: int64(-3), after: has("0"),
+			seed: seeded("-3"), call: drainPermits{}, reply: head(1, -3), after: has("0"),
 		},
-		"none free":  {seed: seeded("0"), call: look("semaphore_drain", "x"), reply: int64(0), after: has("0")},
-		"none there": {call: look("semaphore_drain", "x"), reply: int64(0), after: none},
+		"none free":  {seed: seeded("0"), call: drainPermits{}, reply: head(1, 0), after: has("0")},
+		"none there": {call: drainPermits{}, reply: head(1, 0), after: none},
+		"too late":   {seed: seeded("3"), call: drainPermits{late: true}, reply: head(-2), after: has("3")},
 		"keeps the time": {
-			seed: expiring("3"), call: look("semaphore_drain", "x"), reply: int64(3), after: until("0"),
+			seed: expiring("3"), call: drainPermits{}, reply: head(1, 3), after: until("0"),
 			ttl: about(10),
 		},
 	})
