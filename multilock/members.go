@@ -48,7 +48,7 @@ func mistake(l holdfast.Locker) (err error) {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("lock %q: %w", l.Name(), err)
+	return fmt.Errorf("lock %.256q: %w", l.Name(), err)
 }
 
 // wrong is what keeps a lock from being one of several.

@@ -78,7 +78,7 @@ func New(locks ...holdfast.Locker) *MultiLock {
 		names = append(names, l.Name())
 		for _, other := range m.members[:i] {
 			if same(l, other) {
-				m.mistake = errors.Join(m.mistake, fmt.Errorf("lock %q is given twice", l.Name()))
+				m.mistake = errors.Join(m.mistake, fmt.Errorf("lock %.256q is given twice", l.Name()))
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (j *Job) run(
 	ctx context.Context, take func(context.Context) (*holdfast.Hold, error), work func(context.Context) error,
 ) (ran bool, err error) {
 	if j.interval < minInterval {
-		return false, fmt.Errorf("once %q: the interval is %v, must be at least %v", j.Name(), j.interval, minInterval)
+		return false, fmt.Errorf("once %.256q: the interval is %v, must be at least %v", j.Name(), j.interval, minInterval)
 	}
 	hold, err := take(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func (c Cycle) String() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s waits for %s %q, which %s has", l.owner(), l.Kind, l.Name, l.At)
+		fmt.Fprintf(&b, "%s waits for %s %.256q, which %s has", l.owner(), l.Kind, l.Name, l.At)
 	}
 	return b.String()
 }

@@ -30,15 +30,21 @@ func (l *Label) Title() string {
 // String is the object as errors call it: rlock "orders".
 func (l *Label) String() string { return l.Title() + " " + Quote(l.Name) }
 
-// quotedAtMost is how many bytes of a name an error quotes, which may have 64 KiB.
+// quotedAtMost is how many bytes of a name an error quotes, which may have 64 KiB, or more if it is refused.
 const quotedAtMost = 256
 
 // Quote is a name as errors have it: a long one is cut.
 func Quote(name string) string {
+	start, rest := cut(name)
+	return strconv.Quote(start) + rest
+}
+
+// cut returns as much of a name as a text has room for, and what stands for the rest.
+func cut(name string) (start, rest string) {
 	if len(name) <= quotedAtMost {
-		return strconv.Quote(name)
+		return name, ""
 	}
-	return strconv.Quote(name[:quotedAtMost]) + "…"
+	return name[:quotedAtMost], "…"
 }
 
 // Fail is the error of an operation on the object.
@@ -65,7 +71,8 @@ func InitObject(o *Object, s *Session, label Label, channel func(key string) str
 	}
 	o.Channel = channel(o.key)
 	if o.mistake = o.check(); o.mistake != nil {
-		s.Logger().Warn("holdfast: name refused", "kind", o.Title(), "name", o.Name, "error", o.mistake)
+		start, rest := cut(o.Name) // which may be of any length
+		s.Logger().Warn("holdfast: name refused", "kind", o.Title(), "name", start+rest, "error", o.mistake)
 	}
 }
 

@@ -234,11 +234,11 @@ var ErrSlot = errors.New("cannot be used in a cluster")
 func CheckSlot(name, channel string) error {
 	if tag := hashTag(name); tag != hashTag(Prefix("word", name)) || tag != hashTag(Suffix(name, "word")) ||
 		tag != hashTag(channel) {
-		return fmt.Errorf("name %q %w: its braces put its keys in different slots", name, ErrSlot)
+		return fmt.Errorf("name %.256q %w: its braces put its keys in different slots", name, ErrSlot)
 	}
 	// Redisson takes the first '}' of the name, Redis the first one behind the '{'.
 	if open := strings.IndexByte(name, '{'); open >= 0 && strings.IndexByte(name, '}') < open {
-		return fmt.Errorf("name %q %w: Redisson would look for it in another slot", name, ErrSlot)
+		return fmt.Errorf("name %.256q %w: Redisson would look for it in another slot", name, ErrSlot)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func CheckBeside(key, lock string) error {
 	if Slot(key) == Slot(lock) {
 		return nil
 	}
-	return fmt.Errorf("key %.256q is not in the slot of %.256q: in a cluster it must have the same hash tag, %q",
+	return fmt.Errorf("key %.256q is not in the slot of %.256q: in a cluster it must have the same hash tag, %.256q",
 		key, lock, "{"+hashTag(lock)+"}")
 }
 

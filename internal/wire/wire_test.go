@@ -46,6 +46,9 @@ func TestCheckSlot(t *testing.T) {
 	for _, bad := range []string{"}", "a}b", "{", "a{b", "a{}b", "{}", "}{a}", "a}b{c}"} {
 		assert.Error(t, wire.CheckSlot(bad, wire.LockChannel(bad)), bad)
 	}
+	for _, long := range []string{"{" + strings.Repeat("x", 60_000), "}{" + strings.Repeat("x", 60_000) + "}"} {
+		assert.Less(t, len(wire.CheckSlot(long, wire.LockChannel(long)).Error()), 1000)
+	}
 }
 
 // A latch's channel always has braces around the name, so if the name has a hash tag, the channel is in another slot.

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"context"
 	"math"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/once"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -82,12 +85,27 @@ func TestASessionWithTheLongestLeaseIsKnown(t *testing.T) {
 	kit.Await(t, "the session's key", func() bool { return srv.TTLs(t)[wire.SessionKey(s.ID())] > 0 })
 }
 
-// An error quotes only a part of a name that is too long.
+// An error quotes only a part of a name that is long, or too long, and so does the log of one that is refused.
 func TestErrorsOfLongNamesAreShort(t *testing.T) {
 	t.Parallel()
-	s := kit.Open(t, redistest.Start(t).Addr(), nil)
-	_, err := rlock.New(s, strings.Repeat("long", 20_000), nil).TryLock(t.Context())
-	require.ErrorContains(t, err, "name is 80000 bytes long")
-	require.Less(t, len(err.Error()), 1000)
+	log := &kit.Journal{}
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: kit.Lease, Logger: log.JsonLogger()})
+	long := rlock.New(s, strings.Repeat("long", 10_000), nil)
+	tooLong := rlock.New(s, strings.Repeat("long", 20_000), nil)
+	require.Len(t, log.Entries(t, "holdfast: name refused"), 1)
+	require.Less(t, len(log.String()), 1000)
+	for words, take := range map[string]func(context.Context) (*holdfast.Hold, error){
+		"name is 80000 bytes long": tooLong.TryLock,
+		"is given twice":           multilock.New(long, long).TryLock,
+		": name is 80000 bytes":    multilock.New(tooLong).TryLock,
+		"the interval is 0s": func(ctx context.Context) (*holdfast.Hold, error) {
+			_, err := once.New(s, long.Name(), 0, nil).Run(ctx, nil)
+			return nil, err
+		},
+	} {
+		_, err := take(t.Context())
+		require.ErrorContains(t, err, words)
+		require.Less(t, len(err.Error()), 1500)
+	}
 	require.Less(t, len((&holdfast.LostError{Name: strings.Repeat("long", 10_000)}).Error()), 1000)
 }
