@@ -42,9 +42,9 @@ func (h *Hold) Token() int64 { return h.core().Token() }
 // b.Context(a.Context(ctx)) is that of b, and taking a's lock again with it waits for a. Take the second lock with the
 // context of the first, or both with a context from [NewOwner].
 //
-// Err, and a call of Done, answer from the clock: Err is never nil after the hold's deadline. A
-// timer closes channels that were fetched earlier and contexts derived from this one, and it can
-// be late in a busy process. Before an irreversible step ask Err.
+// Err, and a call of Done, answer from the clock: Err is never nil after the hold's deadline, nor after that of
+// another hold if ctx is a context of that one. A timer closes channels that were fetched earlier and other contexts
+// derived from this one, and it can be late in a busy process. Before an irreversible step ask Err.
 func (h *Hold) Context(ctx context.Context) context.Context { return (*core.Hold)(h).Context(ctx) }
 
 // Err is nil while the hold is held and trusted. Afterwards it is [ErrNotHeld] if the hold was

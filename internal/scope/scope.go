@@ -177,11 +177,14 @@ func (c *Context) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// look ends the inner context, with the hold's reason as the cause, before anybody learns of it.
+// look ends the inner context, with the hold's reason as the cause, before anybody learns of it. The parent may be the
+// context of another hold, which looks at the clock as well.
 func (c *Context) look() {
 	if err := c.hold.Err(); err != nil {
 		c.cancel(err)
+		return
 	}
+	_ = c.parent.Err()
 }
 
 // Deadline is the parent's.

@@ -81,6 +81,29 @@ func TestAContextAnswersFromTheClock(t *testing.T) {
 	}
 }
 
+// Under several locks, the context of the innermost hold tells the truth about all of them.
+func TestAContextAnswersFromTheClockForTheHoldsAroundItsOwn(t *testing.T) {
+	for name, look := range map[string]func(ctx context.Context){
+		"Err":   func(ctx context.Context) { assert.ErrorIs(t, ctx.Err(), context.Canceled) },
+		"Done":  func(ctx context.Context) { <-ctx.Done() },
+		"Cause": func(ctx context.Context) { assert.Equal(t, errEnded, context.Cause(ctx)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			type key struct{}
+			var outermost, middle, innermost hold
+			ctx := outermost.context(t.Context(), nil)
+			ctx = middle.context(context.WithValue(ctx, key{}, "a function's"), nil)
+			first := innermost.context(ctx, nil)
+			ctx = innermost.context(context.WithValue(ctx, key{}, "another's"), nil) // which shares its inside
+			outermost.expire()
+			look(ctx)
+			assert.Equal(t, errEnded, context.Cause(ctx))
+			assert.Error(t, first.Err())
+			assert.NoError(t, innermost.Err())
+		})
+	}
+}
+
 func TestAContextEndsWithItsParent(t *testing.T) {
 	why := errors.New("why")
 	var h hold
