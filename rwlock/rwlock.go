@@ -62,9 +62,9 @@ type RWMutex struct {
 // this half alone. TryLock fails with [holdfast.ErrBusy] if somebody writes. For the write half it also fails if
 // somebody reads; for the read half, with [Options.PreferWriter], if a writer waits. A reader that asks to write gets
 // [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of readers.
-// ForceUnlock of the read half ends all read holds at once; ForceUnlock of the write half also ends the read holds of
-// the writer. Ask of either half asks the holders of both. If only the other half is held, Redisson's
-// remainTimeToLive() returns that of the other half.
+// ForceUnlock of the read half ends all read holds at once, but does nothing while somebody writes, even if the writer
+// reads as well; ForceUnlock of the write half also ends the read holds of the writer. Ask of either half asks the
+// holders of both. If only the other half is held, Redisson's remainTimeToLive() returns that of the other half.
 type Half = holdfast.Mutex
 
 // Options tune an RWMutex. The zero value of a field means its default.

@@ -211,6 +211,26 @@ func TestNothingShortensWriting(t *testing.T) {
 	require.NoError(t, write.Release())
 }
 
+// What the writer reads is freed with the write half alone, as in Redisson.
+func TestReadsUnderWritingAreFreedWithTheWriting(t *testing.T) {
+	t.Parallel()
+	orders := kit.OrdersRW(kit.Open(t, redistest.Start(t).Addr(), nil), 0)
+	writing := kit.Lock(t, t.Context(), orders.Write())
+	reading := kit.Lock(t, writing.Context(t.Context()), orders.Read())
+	was, err := orders.Read().ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.False(t, was)
+	require.NoError(t, reading.Err())
+	was, err = orders.Write().ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	locked, err := orders.Read().Locked(t.Context())
+	require.NoError(t, err)
+	require.False(t, locked)
+	require.ErrorIs(t, reading.Release(), holdfast.ErrLost)
+	require.ErrorIs(t, writing.Release(), holdfast.ErrLost)
+}
+
 func TestAReaderCannotWrite(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
