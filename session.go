@@ -80,7 +80,7 @@ type Options struct {
 	// collector finds it; an idle program collects every two minutes. A context derived from that of a hold keeps the hold
 	// in use until that context has ended, and a multilock keeps its members. The default is false, because a program may
 	// drop the Hold on purpose, to hold something until the program ends or until somebody gives it back by its ID. Also,
-	// each hold costs three allocations and 48 bytes more.
+	// each hold costs three allocations and 48 bytes more. A copy of the Hold, as by *hold, keeps nothing in use.
 	Reclaim bool
 
 	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for
