@@ -90,15 +90,3 @@ func (w *lineWorld) checkFair(report func(violation)) {
 		}
 	}
 }
-
-// fair adds what the server has of a queue.
-func (k *keyer) fair(v *lineServer) {
-	for _, set := range []wireSet{v.due, v.listed, v.hear} {
-		k.add(byte(set), byte(set>>8))
-	}
-	k.add(byte(v.ours.n))
-	for _, o := range v.ours.items() {
-		k.add(byte(o))
-	}
-	k.add(flags(v.over, v.gone))
-}

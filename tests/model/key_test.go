@@ -14,15 +14,18 @@ type keyer struct {
 	b      []byte
 	grants []*grant
 	claims []int
+	wires  []int // where wire owners stand
 }
 
-// key is equal for worlds that differ only in what can no longer matter. Moments count from now on, and grants are
-// numbered in the order in which they are met.
-func (k *keyer) key(w *world) []byte {
-	k.w, k.now, k.b, k.grants, k.claims = w, w.now, k.b[:0], k.grants[:0], k.claims[:0]
-	s := &w.server
-	k.add(byte(s.owner), byte(s.writes), byte(s.reads), byte(s.keys), byte(s.keys>>8), byte(s.ttl), byte(s.x),
-		flags(s.remains, w.ahead, w.emptied, w.undone, w.drift), byte(w.drawn), byte(w.bounds.faults), byte(w.bounds.renew))
+// key is equal for worlds that differ only in what can no longer matter, and in what is left of the bounds. Moments
+// count from now on. Grants are numbered in the order in which they are met, and wire owners that are about in that in
+// which they were handed out.
+func (k *keyer) key(w *world) ([]byte, left) {
+	k.w, k.now, k.b, k.grants, k.claims, k.wires = w, w.now, k.b[:0], k.grants[:0], k.claims[:0], k.wires[:0]
+	s, b := &w.server, &w.bounds
+	k.wire(s.owner)
+	k.add(byte(s.writes), byte(s.reads), byte(s.keys), byte(s.keys>>8), byte(s.ttl), byte(s.x),
+		flags(s.remains, w.ahead, w.emptied, w.undone, w.drift))
 	for _, of := range w.of {
 		k.claim(of)
 	}
@@ -33,8 +36,8 @@ func (k *keyer) key(w *world) []byte {
 	k.sorted(len(w.debts), func(i int) {
 		d := w.debts[i]
 		due, again, until := d.Terms()
-		k.add(byte(wireOf(d.Wire)), byte(d.half), byte(d.Ceiling),
-			k.moment(due), k.moment(again), k.moment(until), flags(d.undo, d.skip))
+		k.wire(wireOf(d.Wire))
+		k.add(byte(d.half), byte(d.Ceiling), k.moment(due), k.moment(again), k.moment(until), flags(d.undo, d.skip))
 	})
 	for _, f := range w.fixes {
 		k.grant(f.grant)
@@ -43,7 +46,29 @@ func (k *keyer) key(w *world) []byte {
 		k.grant(w.fixes[i].grant)
 		k.add(k.moment(w.fixes[i].due), flags(w.fixes[i].begun))
 	})
-	return k.b
+	k.renumber()
+	return k.b, leftOf(w.g[0].locks, w.g[1].locks, w.g[other].locks, b.faults, b.renew, b.extends)
+}
+
+// wire adds a wire owner, or 0.
+func (k *keyer) wire(o int8) {
+	k.wires = append(k.wires, len(k.b))
+	k.add(byte(o))
+}
+
+// renumber numbers the wire owners that are about from 1. It leaves the order of sets as it is.
+func (k *keyer) renumber() {
+	var numbers [len(wires)]byte
+	for _, at := range k.wires {
+		numbers[k.b[at]] = 1
+	}
+	numbers[0] = 0
+	for o := range numbers[1:] {
+		numbers[o+1] += numbers[o]
+	}
+	for _, at := range k.wires {
+		k.b[at] = numbers[k.b[at]]
+	}
 }
 
 func (k *keyer) add(all ...byte) { k.b = append(k.b, all...) }
@@ -70,13 +95,13 @@ func (k *keyer) moment(then time.Duration) byte {
 	}
 }
 
-// trims adds what is known of trims, and of the bounds what is of leases.
+// trims adds what is known of trims, and how far the server's clock may be set back.
 func (k *keyer) trims(known owner.Known) {
 	if known.Until <= k.w.now {
 		known.Until, known.Most = 0, 0
 	}
 	k.add(byte(ticks(known.Sent)), byte(ticks(known.Most)), byte(known.Asked))
-	k.add(byte(k.w.bounds.extends), byte(k.w.bounds.setBack), k.moment(known.Until))
+	k.add(byte(k.w.bounds.setBack), k.moment(known.Until))
 }
 
 // claim adds a claim; the first time, with everything there is to know about it.
@@ -113,8 +138,9 @@ func (k *keyer) grant(g *grant) {
 	}
 	k.grants = append(k.grants, g)
 	s := g.State()
-	k.add(byte(len(k.grants)), byte(wireOf(g.Wire)), byte(s.Half), byte(s.Live),
-		flags(s.Lost, s.Swept, s.Returned), k.moment(s.Copies))
+	k.add(byte(len(k.grants)))
+	k.wire(wireOf(g.Wire))
+	k.add(byte(s.Half), byte(s.Live), flags(s.Lost, s.Swept, s.Returned), k.moment(s.Copies))
 	k.claim(g.Of)
 	if k.w.bounds.kind != leases || k.w.bounds.slack {
 		k.add(k.moment(s.Until), k.moment(s.Doubted), flags(s.Lengthened && k.w.bounds.kind == leases))
@@ -129,14 +155,15 @@ func (k *keyer) grant(g *grant) {
 }
 
 func (k *keyer) goroutine(g *goroutine) {
-	k.add(byte(g.locks), byte(g.doing), byte(g.way), byte(g.answer), byte(g.gone),
+	k.add(byte(g.doing), byte(g.way), byte(g.answer), byte(g.gone),
 		flags(g.repeated, g.doubted))
 	if g.doing == idle {
 		return
 	}
 	k.claim(g.claim)
 	k.gift(&g.gift)
-	k.add(byte(wireOf(g.request.Wire)), byte(g.request.Number), k.moment(g.request.Copies))
+	k.wire(wireOf(g.request.Wire))
+	k.add(byte(g.request.Number), k.moment(g.request.Copies))
 	k.grant(g.grant)
 	if g.hold != nil {
 		k.add(k.moment(g.hold.Trust()))
@@ -156,7 +183,8 @@ func (k *keyer) goroutine(g *goroutine) {
 }
 
 func (k *keyer) message(m message) {
-	k.add(byte(m.verb), byte(m.half), byte(m.owner), byte(m.count), byte(m.ceiling), byte(m.lease), byte(m.open),
+	k.wire(m.owner)
+	k.add(byte(m.verb), byte(m.half), byte(m.count), byte(m.ceiling), byte(m.lease), byte(m.open),
 		flags(m.nested))
 }
 

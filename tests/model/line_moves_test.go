@@ -35,7 +35,7 @@ func exploreLine(r lineRules, b lineBounds, until ...violation) search {
 		start: func() *lineWorld { return startLine(b) },
 		moves: func(w *lineWorld, emit func(lineEvent, *lineWorld, violation)) { w.moves(r, w.replicating(emit)) },
 		tidy:  func(w *lineWorld) { w.tidy(r) },
-		key:   func(w *lineWorld) []byte { return lineKey(&k, w) },
+		key:   func(w *lineWorld) ([]byte, left) { return lineKey(&k, w) },
 		check: (*lineWorld).check,
 		drop:  (*lineWorld).drop,
 	}.explore(until...)

@@ -265,26 +265,29 @@ func (w *lineWorld) mayHave(o wire) bool {
 	return slices.ContainsFunc(w.stray.items(), func(c lineCall) bool { return c.wire == o })
 }
 
-// server adds what a server has.
+// server adds what a server has, but for what it has of each wire owner.
 func (k *keyer) server(v *lineServer, fair bool) {
-	k.add(byte(v.holder), byte(v.ttl), byte(v.line.n), flags(v.remains))
-	for _, o := range v.line.items() {
-		k.add(byte(o))
-	}
-	for _, left := range v.alive {
-		k.add(byte(left))
-	}
+	k.wire(int8(v.holder))
+	k.add(byte(v.ttl), flags(v.remains, v.over, v.gone))
+	k.line(&v.line)
 	if fair {
-		k.fair(v)
+		k.line(&v.ours)
 	}
 }
 
-// lineKey is equal for worlds that differ only in what can no longer matter. Moments count from now on.
-func lineKey(k *keyer, w *lineWorld) []byte {
-	k.now, k.b = w.now, k.b[:0]
+func (k *keyer) line(l *list[wire]) {
+	k.add(byte(l.n))
+	for _, o := range l.items() {
+		k.wire(int8(o))
+	}
+}
+
+// lineKey is equal for worlds that differ only in what can no longer matter, and in what is left of the bounds. Moments
+// count from now on, and the wire owners of a session that are about are numbered anew.
+func lineKey(k *keyer, w *lineWorld) ([]byte, left) {
+	k.now, k.b, k.wires = w.now, k.b[:0], k.wires[:0]
 	b := &w.bounds
-	k.add(flags(w.ahead, w.failed), byte(w.excused), byte(w.excused>>8), byte(b.faults), byte(b.force),
-		byte(b.evicts), byte(b.kills), byte(b.fails), byte(b.pops), byte(b.refuses), byte(b.redisson))
+	k.add(flags(w.ahead, w.failed), byte(b.fails))
 	if k.server(&w.server, b.fair); b.fails > 0 {
 		k.server(&w.replica, b.fair)
 	}
@@ -292,34 +295,83 @@ func lineKey(k *keyer, w *lineWorld) []byte {
 		return byte(min(w.now-then, handedTicks*tick) / tick)
 	}
 	request := func(r *owner.Request) {
-		k.add(byte(wireCalled(r.Wire)), k.moment(r.Copies), flags(r.Stands), since(r.Stood))
+		k.wire(int8(wireCalled(r.Wire)))
+		k.add(k.moment(r.Copies), flags(r.Stands), since(r.Stood))
 	}
+	var draws [len(w.s)]int8
 	for i := range w.s {
 		s := &w.s[i]
-		k.add(byte(s.calls), byte(s.drawn), byte(s.inbox.n), byte(s.call), byte(s.holds), byte(s.mail),
+		if !s.dead {
+			draws[i] = b.draws[i] - s.drawn
+		}
+		k.add(byte(s.inbox.n), byte(s.call), byte(s.holds),
 			flags(s.down, s.dead, s.look, s.sure, s.hears, s.first, s.calm, s.after))
 		for _, n := range s.inbox.items() {
-			k.add(byte(n))
+			k.add(byte(min(n, 0)))
+			k.wire(int8(max(n, 0)))
 		}
+		k.wire(int8(s.mail))
 		request(&s.request)
 		request(&s.estate)
 		if s.call == acquiring {
-			k.add(byte(s.ask.wire), byte(s.ask.open), byte(s.answer),
+			k.wire(int8(s.ask.wire))
+			k.add(byte(s.ask.open), byte(s.answer),
 				flags(s.ask.again, s.sent >= s.request.Copies, s.ask.hears), k.moment(s.copies), since(s.sent))
 		}
 		if s.holds != idle {
-			k.add(byte(s.held.wire), k.moment(s.held.trust), k.moment(s.held.until), k.moment(s.held.copies),
+			k.wire(int8(s.held.wire))
+			k.add(k.moment(s.held.trust), k.moment(s.held.until), k.moment(s.held.copies),
 				flags(s.holds == releasing && s.held.copies > s.gave))
 		}
 	}
 	k.sorted(int(w.stray.n), func(i int) {
 		c := w.stray.all[i]
-		k.add(byte(c.wire), byte(c.open), flags(c.again, c.hears))
+		k.wire(int8(c.wire))
+		k.add(byte(c.open), flags(c.again, c.hears))
 	})
 	k.sorted(int(w.debts.n), func(i int) {
 		d := w.debts.all[i]
 		due, again, until := d.Terms()
-		k.add(byte(wireCalled(d.Wire)), k.moment(due), k.moment(again), k.moment(until), flags(d.undo, d.leaves))
+		k.wire(int8(wireCalled(d.Wire)))
+		k.add(k.moment(due), k.moment(again), k.moment(until), flags(d.undo, d.leaves))
 	})
-	return k.b
+	k.waiters(w)
+	return k.b, leftOf(w.s[0].calls, w.s[1].calls, draws[0], draws[1],
+		b.faults, b.force, b.evicts, b.kills, b.pops, b.refuses, b.redisson)
+}
+
+// waiters numbers the wire owners, and adds what servers have of each.
+func (k *keyer) waiters(w *lineWorld) {
+	v, other := &w.server, &w.replica
+	about := v.due | v.listed | v.hear
+	if w.bounds.fails > 0 {
+		about |= other.due | other.listed | other.hear
+	} else {
+		other = new(lineServer)
+	}
+	for _, at := range k.wires {
+		about.set(wire(k.b[at]), true)
+	}
+	numbers := [...]byte{others: byte(others)}
+	for o, next := wire(1), byte(0); o < others; o++ {
+		if o%wiresEach == 1 {
+			next = byte(o)
+		}
+		if about.has(o) {
+			numbers[o], next = next, next+1
+		}
+	}
+	for _, at := range k.wires {
+		k.b[at] = numbers[k.b[at]]
+	}
+	for o := wire(1); o <= others; o++ {
+		if !about.has(o) {
+			continue
+		}
+		k.add(numbers[o], flags(o < others && w.excused&(1<<o) != 0, v.due.has(o), v.listed.has(o), v.hear.has(o),
+			other.due.has(o), other.listed.has(o), other.hear.has(o)))
+		if o < others {
+			k.add(byte(v.alive[o]), byte(other.alive[o]))
+		}
+	}
 }

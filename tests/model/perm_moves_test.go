@@ -30,7 +30,7 @@ func explorePerm(r permRules, b permBounds, until ...violation) search {
 		start: func() *permWorld { return startPerm(b) },
 		moves: func(w *permWorld, emit func(permEvent, *permWorld, violation)) { w.moves(r, w.replicating(emit)) },
 		tidy:  (*permWorld).tidy,
-		key:   func(w *permWorld) []byte { return permKey(&k, w) },
+		key:   func(w *permWorld) ([]byte, left) { return permKey(&k, w) },
 		check: func(w *permWorld, report func(violation)) { w.check(r, report) },
 		drop:  (*permWorld).drop,
 	}.explore(until...)

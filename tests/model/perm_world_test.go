@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -174,37 +175,49 @@ func (w *permWorld) mayCome(o waiter) bool {
 		slices.ContainsFunc(w.stray.items(), func(c permCall) bool { return c.waiter == o })
 }
 
-// permits adds what a server has.
-func (k *keyer) permits(v *permServer) {
-	k.add(byte(v.free), byte(v.taken), byte(v.over), byte(v.line.n), flags(v.some))
-	for _, o := range v.line.items() {
-		k.add(byte(o), byte(v.alive[o]))
+// permKey is equal for worlds that differ only in what can no longer matter, in what is left of the bounds, and in the
+// order of sessions that want the same.
+func permKey(k *keyer, w *permWorld) ([]byte, left) {
+	k.b = k.b[:0]
+	v, other, b := &w.server, &w.replica, &w.bounds
+	k.add(byte(v.free), byte(v.line.n), byte(other.free), byte(other.line.n), byte(w.total-w.lost), byte(w.loose),
+		byte(b.fails), flags(v.some, other.some, w.x.asleep, w.x.awake, w.x.holds, w.failed))
+	for i, n := 0, 0; i < permSessions; i += n {
+		n = 1
+		for i+n < permSessions && b.wants[i+n] == b.wants[i] {
+			n++
+		}
+		k.sorted(n, func(j int) { k.session(w, i+j) })
+	}
+	return k.b, leftOf(b.turns, b.faults, b.evicts, b.kills, b.freezes, b.closes, b.sizes)
+}
+
+// session adds a session, and all that there is of it elsewhere.
+func (k *keyer) session(w *permWorld, i int) {
+	s := &w.s[i]
+	k.add(byte(s.drawn), byte(s.call), byte(s.answer),
+		flags(s.down, s.dead, s.frozen, s.closed, s.sent, s.copies, s.stands, s.look),
+		flags(s.sure, s.mail, s.news, s.heard, s.marked, s.calm, s.ask.stand))
+	for o := waiter(i*callsOfOne + 1); o.of() == i; o++ {
+		k.add(flags(s.holds.has(o), s.doubts.has(o)))
+		k.permits(&w.server, o)
+		k.permits(&w.replica, o)
+		strays, debts := uint16(0), uint32(0) // how many of each kind, in four bits
+		for _, c := range w.stray.items() {
+			if c.waiter == o {
+				strays += 1 << (4 * flags(c.stand, c.back))
+			}
+		}
+		for _, d := range w.debts.items() {
+			if d.waiter == o {
+				debts += 1 << (4 * flags(d.gives, d.again, d.last))
+			}
+		}
+		k.b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint16(k.b, strays), debts)
 	}
 }
 
-// permKey is equal for worlds that differ only in what can no longer matter.
-func permKey(k *keyer, w *permWorld) []byte {
-	k.b = k.b[:0]
-	b := &w.bounds
-	if k.permits(&w.server); b.fails > 0 {
-		k.permits(&w.replica)
-	}
-	k.add(byte(w.total), byte(w.loose), byte(w.lost), flags(w.x.asleep, w.x.awake, w.x.holds, w.failed),
-		byte(b.turns), byte(b.faults), byte(b.evicts), byte(b.kills), byte(b.freezes), byte(b.closes), byte(b.sizes),
-		byte(b.fails))
-	for i := range w.s {
-		s := &w.s[i]
-		k.add(byte(s.drawn), byte(s.call), byte(s.answer), byte(s.holds), byte(s.doubts),
-			flags(s.down, s.dead, s.frozen, s.closed, s.sent, s.copies, s.stands, s.look),
-			flags(s.sure, s.mail, s.news, s.heard, s.marked, s.calm, s.ask.stand))
-	}
-	k.sorted(int(w.stray.n), func(i int) {
-		c := w.stray.all[i]
-		k.add(byte(c.waiter), flags(c.stand, c.back))
-	})
-	k.sorted(int(w.debts.n), func(i int) {
-		d := w.debts.all[i]
-		k.add(byte(d.waiter), flags(d.gives, d.again, d.last))
-	})
-	return k.b
+// permits adds what a server has of a waiter.
+func (k *keyer) permits(v *permServer, o waiter) {
+	k.add(byte(slices.Index(v.line.items(), o)), byte(v.alive[o]), flags(v.taken.has(o), v.over.has(o)))
 }

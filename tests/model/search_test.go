@@ -39,7 +39,7 @@ type model[W any, E fmt.Stringer] struct {
 	start func() W
 	moves func(from W, emit func(e E, next W, wrong violation)) // always in the same order
 	tidy  func(W)                                               // drops what can no longer matter
-	key   func(W) []byte                                        // equal for worlds that differ only in that
+	key   func(W) ([]byte, left)                                // equal for worlds that differ only in that
 	check func(w W, report func(violation))
 	drop  func(W) // nobody wants it any more
 }
@@ -131,11 +131,33 @@ func (m model[W, E]) explore(until ...violation) search {
 	return found
 }
 
-// seen is a set of keys. It keeps two hashes of each: the keys themselves take memory that is slow to look at, and to
-// collect. A map of Go's took twice as long.
+// left is what is left of the bounds: of at most twelve things three of each at most, or an unlimited number. Each has
+// an octal digit.
+type left uint64
+
+const mostLeft = 3
+
+func leftOf(all ...int8) (l left) {
+	for _, n := range all {
+		if n > mostLeft && n != unlimited {
+			panic("a bound that is too high")
+		}
+		l = l<<3 | left(min(n, mostLeft))
+	}
+	return l
+}
+
+// covers reports whether there is as much left of everything. Then all can happen that can with less.
+func (l left) covers(less left) bool {
+	const spare left = 0o444444444444 // a bit of each digit
+	return ((l|spare)-less)&spare == spare
+}
+
+// seen is a set of keys, with what was left each time. It keeps two hashes of each: the keys themselves take memory
+// that is slow to look at, and to collect. A map of Go's took twice as long.
 type seen struct {
 	first, second maphash.Seed
-	table         [][2]uint64 // each pair stands where its first hash says, or at the next free place
+	table         [][2]uint64 // each stands where its first hash says, or at the next free place
 	n             int         // at most half of the places
 }
 
@@ -143,19 +165,19 @@ func newSeen() *seen {
 	return &seen{first: maphash.MakeSeed(), second: maphash.MakeSeed(), table: make([][2]uint64, 1<<12)}
 }
 
-// add reports whether a key is new.
-func (s *seen) add(key []byte) bool {
-	one := [2]uint64{maphash.Bytes(s.first, key), maphash.Bytes(s.second, key)}
-	at := place(s.table, one)
-	if *at == one {
+// leftBits are those of the second hash in whose place it says what is left.
+const leftBits = 1<<36 - 1
+
+// add reports whether a key is new, or never had as much left.
+func (s *seen) add(key []byte, l left) bool {
+	if !put(s.table, [2]uint64{maphash.Bytes(s.first, key), maphash.Bytes(s.second, key)&^leftBits | uint64(l)}) {
 		return false
 	}
-	*at = one
 	if s.n++; 2*s.n > len(s.table) {
 		larger := make([][2]uint64, 2*len(s.table))
 		for _, one := range s.table {
 			if one != ([2]uint64{}) {
-				*place(larger, one) = one
+				put(larger, one)
 			}
 		}
 		s.table = larger
@@ -163,12 +185,16 @@ func (s *seen) add(key []byte) bool {
 	return true
 }
 
-// place is where hashes stand in a table, or the free place where they would.
-func place(table [][2]uint64, one [2]uint64) *[2]uint64 {
+// put puts hashes into a table. It reports false if those of the same key are there with as much left.
+func put(table [][2]uint64, one [2]uint64) bool {
 	mask := uint64(len(table) - 1)
 	for i := one[0] & mask; ; i = (i + 1) & mask {
-		if at := &table[i]; *at == one || *at == [2]uint64{} {
-			return at
+		switch at := &table[i]; {
+		case *at == [2]uint64{}:
+			*at = one
+			return true
+		case at[0] == one[0] && at[1]|leftBits == one[1]|leftBits && left(at[1]&leftBits).covers(left(one[1]&leftBits)):
+			return false
 		}
 	}
 }

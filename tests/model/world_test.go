@@ -138,7 +138,7 @@ func (w *world) begin(r rules, i int) {
 	w.hold(r, i, w.now)
 }
 
-var wires = []string{"", "1", "2", "3", "4", "5", "6"}
+var wires = [...]string{"", "1", "2", "3", "4", "5", "6"}
 
 func wireOf(name string) int8 {
 	if name == "" {
