@@ -25,10 +25,16 @@ type javaPart struct {
 	patience  time.Duration // the longest
 }
 
-// withJava has Java do a part, with two processes of four or four of twelve, and hits it first: one of them is killed,
+// stressed: there is time for more JVMs, each of which costs as much as several processes in Go.
+var stressed = kit.Stressed(0, 1) > 0
+
+// withJava has Java do a part, with two processes, or four of twelve in CI, and hits it first: one of them is killed,
 // and one stopped. Another process takes the place of the one in Go that is killed.
 func (s subject) withJava(kind string, locks int, patience time.Duration) subject {
-	s.java = javaPart{processes: 1 + s.size()/4, kind: kind, locks: locks, patience: patience}
+	s.java = javaPart{processes: 2, kind: kind, locks: locks, patience: patience}
+	if stressed {
+		s.java.processes = 1 + s.size()/4
+	}
 	blows := []blow{
 		{process: 0, after: deedsEach * historians / s.size() / 9, killed: true},
 		{process: 1, after: deedsEach * historians / s.size() / 6},

@@ -95,13 +95,16 @@ func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
 // as well. A reentrant mutex must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{
+	names := []string{
 		"rlock", "rlock" + fewLocks, "rlock" + fewLocks + manyProcesses, "fairlock", "fairlock" + fewLocks,
 		"fairlock" + fewLocks + manyProcesses, writers + fewLocks + manyProcesses,
-		"rlock" + fewLocks + withJava, "rlock" + fewLocks + manyProcesses + withJava,
-		"fairlock" + fewLocks + withJava, "fairlock" + fewLocks + manyProcesses + withJava,
+		"rlock" + fewLocks + manyProcesses + withJava, "fairlock" + fewLocks + manyProcesses + withJava,
 		writers + fewLocks + manyProcesses + withJava,
-	} {
+	}
+	if stressed {
+		names = append(names, "rlock"+fewLocks+withJava, "fairlock"+fewLocks+withJava)
+	}
+	for _, name := range names {
 		arg, java := strings.CutSuffix(name, withJava)
 		kind, many := strings.CutSuffix(arg, manyProcesses)
 		kind, few := strings.CutSuffix(kind, fewLocks)

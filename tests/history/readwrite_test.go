@@ -152,9 +152,11 @@ func (s *stay) release(half string) {
 // as well. A read-write lock must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{
-		"rwlock", preferred, "rwlock" + withJava, "rwlock" + manyProcesses + withJava,
-	} {
+	names := []string{"rwlock", preferred, "rwlock" + withJava}
+	if stressed {
+		names = append(names, "rwlock"+manyProcesses+withJava)
+	}
+	for _, name := range names {
 		arg, java := strings.CutSuffix(name, withJava)
 		arg, many := strings.CutSuffix(arg, manyProcesses)
 		t.Run(name, func(t *testing.T) {
