@@ -17,8 +17,14 @@ func EachKind(t *testing.T, test conformance) { run(t, rows(Kinds, false), test)
 func EachAlone(t *testing.T, test conformance) { run(t, rows(OnOneServer(), false), test) }
 
 // EveryKind is EachKind on real servers and on the embedded one of holdfasttest: users must test on what their programs
-// run with.
+// run with. What the embedded server does is the same for kinds whose scripts are those of another one, so only
+// [EveryKindEverywhere] runs these there, too.
 func EveryKind(t *testing.T, test conformance) { run(t, everyRow(Kinds), test) }
+
+// EveryKindEverywhere is EveryKind with all kinds on both servers.
+func EveryKindEverywhere(t *testing.T, test conformance) {
+	run(t, slices.Concat(rows(Kinds, false), rows(Kinds, true)), test)
+}
 
 // EveryKindCounted is EveryKind for a test that looks how often scripts were called.
 func EveryKindCounted(t *testing.T, test conformance) {
@@ -71,7 +77,13 @@ func rows(kinds []Kind, embedded bool) (all []row) {
 	return all
 }
 
-func everyRow(kinds []Kind) []row { return slices.Concat(rows(kinds, false), rows(kinds, true)) }
+func everyRow(kinds []Kind) []row {
+	return slices.Concat(rows(kinds, false), rows(withOwnScripts(kinds), true))
+}
+
+func withOwnScripts(kinds []Kind) []Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return k.Twin || k.Borrows })
+}
 
 func (r row) name() string {
 	if r.embedded {
@@ -111,6 +123,6 @@ func runAtOnce(t *testing.T, kinds []Kind, embeddedToo bool, test conformance) {
 	play := func(t *testing.T, r row) { r.run(t, test) }
 	InParallel(t, 8, rows(kinds, false), row.name, play)
 	if embeddedToo {
-		InParallel(t, 2, rows(kinds, true), row.name, play)
+		InParallel(t, 2, rows(withOwnScripts(kinds), true), row.name, play)
 	}
 }

@@ -41,6 +41,7 @@ type Kind struct {
 	Polls     bool   // nobody wakes a waiter; it polls
 	Embedded  bool   // its server runs in this process, which costs some thirty times as much
 	Twin      bool   // another row does for everything that depends on scripts alone
+	Borrows   bool   // all its scripts are those of another row
 	OneString bool   // it is one string on the server
 	Several   bool   // it is several locks as one: it cannot tell who has it
 	Together  bool   // one call takes and releases all of them
@@ -77,13 +78,13 @@ var Kinds = []Kind{
 		},
 	},
 	{
-		Name: "rlock non-reentrant",
+		Name: "rlock non-reentrant", Borrows: true,
 		Make: func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 			return rlock.New(s, name, &rlock.Options{FixedLease: fixed, NonReentrant: true})
 		},
 	},
 	{
-		Name: "rlock back-off", Reentrant: true, Polls: true,
+		Name: "rlock back-off", Reentrant: true, Polls: true, Borrows: true,
 		Make: func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 			return rlock.New(s, name, &rlock.Options{
 				FixedLease: fixed, Backoff: rlock.Exponential(time.Millisecond, 20*time.Millisecond),
@@ -99,7 +100,7 @@ var Kinds = []Kind{
 		},
 	},
 	{
-		Name: "fairlock non-reentrant", Queues: true,
+		Name: "fairlock non-reentrant", Queues: true, Borrows: true,
 		Make: func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 			return fairlock.New(s, name, &fairlock.Options{
 				FixedLease: fixed, WaiterLease: time.Second,
@@ -124,12 +125,15 @@ var Kinds = []Kind{
 			return setlock.New(s, name, &setlock.Options{FixedLease: fixed})
 		},
 	},
-	{Name: "multilock", Reentrant: true, Several: true, scripts: "rlock", Make: newSeveralLocks(fair)},
+	{
+		Name: "multilock", Reentrant: true, Several: true, Borrows: true, scripts: "rlock",
+		Make: newSeveralLocks(fair),
+	},
 	{
 		Name: "multilock together", Reentrant: true, Several: true, Together: true, scripts: "rlock all",
 		Make: newSeveralLocks(alike),
 	},
-	{Name: "redlock", Reentrant: true, Several: true, Most: newRedLocks},
+	{Name: "redlock", Reentrant: true, Several: true, Borrows: true, Most: newRedLocks},
 }
 
 // Own turns names into names of this kind, because a name belongs to one kind.
@@ -167,12 +171,18 @@ func OnOneServer() []Kind {
 // made.
 func Waiting(t testing.TB, k Kind, srv *redistest.Server) {
 	t.Helper()
+	WaitingFor(t, k, srv, "")
+}
+
+// WaitingFor is Waiting for a name for which nobody waited before: a channel stays subscribed for a while.
+func WaitingFor(t testing.TB, k Kind, srv *redistest.Server, name string) {
+	t.Helper()
 	if k.Polls {
 		before := srv.CommandStats(t)["evalsha"]
 		Await(t, "attempts", func() bool { return srv.CommandStats(t)["evalsha"] > before+1 })
 		return
 	}
-	Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS", "*"+name+"*")) > 0 })
 }
 
 // Title names the kind as messages do.

@@ -18,7 +18,7 @@ import (
 // These tests are what every lock must do, whatever its kind.
 
 func TestOneHolderAtATime(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	kit.EveryKindEverywhere(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		assert.NoError(t, hold.Err())
@@ -34,10 +34,10 @@ func TestOneHolderAtATime(t *testing.T) {
 
 func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		const sessions, goroutines = 3, 8
-		rounds := 10
+		const sessions = 3
+		goroutines, rounds := kit.Stressed(3, 8), kit.Stressed(4, 10)
 		if k.Embedded {
-			rounds = 3
+			rounds = kit.Stressed(2, 3)
 		}
 		var inside, total atomic.Int64
 		var wg sync.WaitGroup
@@ -154,16 +154,16 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 	kit.EveryLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		opts := &holdfast.Options{Lease: 2 * kit.Lease} // an embedded server stands still with this process
 		a, b := kit.Open(t, srv.Addr(), opts), kit.Open(t, srv.Addr(), opts)
-		l := k.Make(a, t.Name(), 0)
-		was, err := l.ForceUnlock(t.Context())
+		was, err := k.Make(a, "free", 0).ForceUnlock(t.Context())
 		require.NoError(t, err)
 		assert.False(t, was)
 
-		for _, by := range []*holdfast.Session{a, b} {
-			hold := kit.Lock(t, t.Context(), l)
-			got := kit.GoLock(t.Context(), k.Rival(b, t.Name(), 0).Lock)
-			kit.Waiting(t, k, srv)
-			was, err = k.Make(by, t.Name(), 0).ForceUnlock(t.Context())
+		for name, by := range map[string]*holdfast.Session{"mine": a, "theirs": b} {
+			hold := kit.Lock(t, t.Context(), k.Make(a, name, 0))
+			got := kit.GoLock(t.Context(), k.Rival(b, name, 0).Lock)
+			kit.WaitingFor(t, k, srv, name)
+			settled()
+			was, err = k.Make(by, name, 0).ForceUnlock(t.Context())
 			require.NoError(t, err)
 			assert.True(t, was)
 			r := kit.Within(t, kit.Told, got, "the waiter's lock")
@@ -171,7 +171,6 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server no longer has it")
 			require.NoError(t, r.Hold.Err())
 			require.NoError(t, r.Hold.Release())
-			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 		}
 	})
 }

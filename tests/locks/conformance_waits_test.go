@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -19,22 +20,28 @@ import (
 func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 	kit.EveryKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		for _, waiter := range []*holdfast.Session{a, b} {
-			for _, l := range [][2]kit.Locker{
-				{k.Make(a, t.Name(), 0), k.Rival(waiter, t.Name(), 0)},
-				{k.Rival(a, t.Name(), 0), k.Make(waiter, t.Name(), 0)},
-			} {
-				hold := kit.Lock(t, t.Context(), l[0])
-				got := kit.GoLock(t.Context(), l[1].Lock)
-				kit.Waiting(t, k, srv)
+		rounds := 1
+		if k.Other != nil {
+			rounds = 2
+		}
+		for i, waiter := range []*holdfast.Session{a, b} {
+			for j := range rounds {
+				has, wants := k.Make, k.Rival
+				if j == 1 {
+					has, wants = k.Rival, k.Make
+				}
+				name := fmt.Sprint("orders", i, j)
+				hold := kit.Lock(t, t.Context(), has(a, name, 0))
+				got := kit.GoLock(t.Context(), wants(waiter, name, 0).Lock)
+				kit.WaitingFor(t, k, srv, name)
+				settled()
 				require.NoError(t, hold.Release())
 				r := kit.Within(t, kit.Told, got, "the waiter's lock")
 				require.NoError(t, r.Err)
 				require.NoError(t, r.Hold.Release())
-				kit.Await(t, "the subscription's end",
-					func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 			}
 		}
+		kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	})
 }
 
@@ -85,11 +92,11 @@ func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
 			require.NoError(t, r.Err)
 			return r.Hold
 		}
-		for _, names := range [][2]string{{"x", "{x}"}, {"{x}", "x"}} {
+		for _, names := range [][2]string{{"x", "{x}"}, {"{y}", "y"}} {
 			busy, free := names[0], names[1]
 			hold := kit.Lock(t, t.Context(), k.Make(theirs, busy, 0))
 			got := kit.GoLock(t.Context(), k.Rival(ours, busy, 0).Lock)
-			kit.Waiting(t, k, srv)
+			kit.WaitingFor(t, k, srv, busy)
 			require.NoError(t, take(t.Context(), k.Rival(ours, free, 0)).Release())
 			require.NoError(t, hold.Release())
 			first := kit.Within(t, 5*time.Second, got, "the waiter's lock")
@@ -98,13 +105,12 @@ func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
 			// An owner that has one of them, for which others wait, takes the other.
 			ctx := first.Hold.Context(t.Context())
 			got = kit.GoLock(t.Context(), k.Make(ours, busy, 0).Lock)
-			kit.Waiting(t, k, srv)
+			kit.WaitingFor(t, k, srv, busy)
 			require.NoError(t, take(ctx, k.Rival(ours, free, 0)).Release())
 			require.NoError(t, first.Hold.Release())
 			last := kit.Within(t, 5*time.Second, got, "the waiter's lock")
 			require.NoError(t, last.Err)
 			require.NoError(t, last.Hold.Release())
-			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 		}
 	})
 }
