@@ -23,42 +23,61 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
+// onEachNode returns names on each node of a cluster: one that decides the slot as a whole, and one by its hash tag.
+func onEachNode(t *testing.T, cluster *redistest.Cluster, of string) (names []string) {
+	t.Helper()
+	for _, node := range cluster.Nodes {
+		for _, form := range []string{"job:%d:%s", "app{%d}%s:job"} {
+			name := ""
+			for i := 0; name == "" || cluster.NodeOf(t, name) != node; i++ {
+				name = fmt.Sprintf(form, i, of)
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	var names []string
-	for i := range 12 {
-		names = append(names, fmt.Sprintf("job:%d", i), fmt.Sprintf("app{%d}job", i))
-	}
 	for mode, pubsub := range map[string]holdfast.PubSubMode{
 		"auto": holdfast.PubSubAuto, "sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
 	} {
-		for _, k := range kit.OnOneServer() {
-			t.Run(mode+"/"+k.Name, func(t *testing.T) {
-				if pubsub == holdfast.PubSubSharded {
-					cluster.NeedSharded(t)
+		t.Run(mode, func(t *testing.T) {
+			if pubsub == holdfast.PubSubSharded {
+				cluster.NeedSharded(t)
+			}
+			opts := &holdfast.Options{Lease: kit.Lease, PubSub: pubsub}
+			a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+			for _, k := range kit.OnOneServer() {
+				if pubsub == holdfast.PubSubAuto && k.Name != "rlock" {
+					continue // it is one of the other two
 				}
-				opts := &holdfast.Options{Lease: kit.Lease, PubSub: pubsub}
-				a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
-				names := k.Own(names...)
-				exclusion(t, k, []*holdfast.Session{a, b}, names)
+				t.Run(k.Name, func(t *testing.T) {
+					names := onEachNode(t, cluster, mode+k.Name)
+					exclusion(t, k, []*holdfast.Session{a, b}, names)
 
-				// On each node, a release wakes the waiter, not a timer.
-				for _, name := range names[:6] {
-					hold := kit.Lock(t, t.Context(), k.Rival(a, name, 0))
-					got := kit.GoLock(t.Context(), k.Make(b, name, 0).Lock)
-					node := cluster.NodeOf(t, name)
-					kit.Await(t, "the waiter", func() bool {
-						return k.Polls || subscribers(t, cluster, node, name, mode)
-					})
-					require.NoError(t, hold.Release())
-					r := kit.Within(t, kit.Told, got, "the waiter's lock")
-					require.NoError(t, r.Err)
-					require.NoError(t, r.Hold.Release())
-				}
-			})
-		}
+					// On each node, a release wakes the waiter, not a timer.
+					holds, waits := make([]*holdfast.Hold, len(names)), make([]<-chan kit.Result, len(names))
+					for i, name := range names {
+						holds[i] = kit.Lock(t, t.Context(), k.Rival(a, name, 0))
+						waits[i] = kit.GoLock(t.Context(), k.Make(b, name, 0).Lock)
+						node := cluster.NodeOf(t, name)
+						kit.Await(t, "the waiter", func() bool {
+							return k.Polls || subscribers(t, cluster, node, name, mode)
+						})
+					}
+					settled()
+					for i, hold := range holds {
+						require.NoError(t, hold.Release())
+						require.NoError(t, kit.Granted(t, kit.Told, waits[i], "the waiter's lock").Release())
+					}
+				})
+			}
+		})
 	}
+	names := onEachNode(t, cluster, "")
 	t.Run("renewals go to every node", func(t *testing.T) {
 		const lease = 5 * time.Second
 		s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: lease})
