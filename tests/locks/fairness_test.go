@@ -31,7 +31,7 @@ func TestNobodyGetsMuchLessThanItsShare(t *testing.T) {
 		t.Run(fmt.Sprintf("%d × %d, held %v", c.sessions, c.goroutines, c.held), func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kit.Stressed(2, 5))*time.Second)
 			defer cancel()
 			counts := make([]int, c.sessions*c.goroutines)
 			var wg sync.WaitGroup

@@ -37,7 +37,7 @@ var endsSoon = map[string]func(ctx context.Context, l *rlock.Mutex, d time.Durat
 // A call that ends when the lock is handed over to it has it, or hands it on: nobody waits for what nobody has.
 func TestACallThatEndsAtTheHandOver(t *testing.T) {
 	t.Parallel()
-	const rounds = 200
+	rounds := kit.Stressed(60, 200)
 	for name, take := range endsSoon {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func TestACallThatEndsAtTheHandOver(t *testing.T) {
 func TestCloseAtTheHandOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for i := range 60 {
+	for i := range kit.Stressed(20, 60) {
 		o := &lookout{}
 		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: o.observer()})
 		r := &relay{T: t, srv: srv, o: o, s: s, l: rlock.New(s, "orders", nil)}

@@ -42,10 +42,10 @@ type race struct {
 // patience. Nobody is ever inside with somebody else, and nothing is left.
 func TestARaceForALockThatIsHandedOver(t *testing.T) {
 	t.Parallel()
-	const sessions, goroutines, lasts = 3, 8, 5 * time.Second
+	const sessions, goroutines = 3, 8
 	srv := redistest.Start(t)
 	r := &race{T: t}
-	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kit.Stressed(2, 5))*time.Second)
 	defer cancel()
 	var all sync.WaitGroup
 	for range sessions {
@@ -173,7 +173,7 @@ func (r *race) expect(err error, of ...error) {
 // Many goroutines of one session take the lock in turns without asking the server each time.
 func TestAHundredGoroutinesTakeTurns(t *testing.T) {
 	t.Parallel()
-	const goroutines, each = 128, 50
+	const goroutines, each = 128, 20
 	const turn = 10 * time.Millisecond // then another session may have it, however few of this one have had it
 	r := newRelay(t, 10*time.Second)
 	r.srv.ResetStats(t)
@@ -208,7 +208,7 @@ func TestAHundredGoroutinesTakeTurns(t *testing.T) {
 // However eager the goroutines of one session are, another session gets the lock when a turn is over.
 func TestAnotherSessionGetsTheLockSoon(t *testing.T) {
 	t.Parallel()
-	const goroutines, rounds = 8, 30
+	const goroutines, rounds = 8, 15
 	r := newRelay(t, 10*time.Second)
 	s := kit.Open(t, r.srv.Addr(), nil)
 	other, free := rlock.New(s, "orders", nil), rlock.New(s, "free", nil)

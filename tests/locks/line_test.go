@@ -250,8 +250,8 @@ func TestACallThatEndsAtTheGrant(t *testing.T) {
 			t.Parallel()
 			q := newLine(t)
 			a, b, c := q.comes(kit.Lease, nil), q.comes(kit.Lease, nil), q.comes(kit.Lease, nil)
-			got := 0
-			for i := range 100 {
+			got, rounds := 0, kit.Stressed(40, 100)
+			for i := range rounds {
 				h := kit.Lock(t, t.Context(), a.l)
 				d := time.Duration(3+i%8) * 500 * time.Microsecond
 				first := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return take(ctx, b.l, d) })
@@ -266,7 +266,7 @@ func TestACallThatEndsAtTheGrant(t *testing.T) {
 				h = kit.Granted(t, kit.Told, second, "the next one, at once")
 				require.NoError(t, h.Release())
 			}
-			t.Log(got, "of 100 got the lock")
+			t.Log(got, "of", rounds, "got the lock")
 			q.empty()
 		})
 	}
@@ -277,8 +277,8 @@ func TestCloseAtTheGrant(t *testing.T) {
 	t.Parallel()
 	q := newLine(t)
 	a, c := q.comes(kit.Lease, nil), q.comes(kit.Lease, nil)
-	held := 0
-	for i := range 40 {
+	held, rounds := 0, kit.Stressed(20, 40)
+	for i := range rounds {
 		h := kit.Lock(t, t.Context(), a.l)
 		b := q.comes(kit.Lease, nil)
 		first := q.waits(t.Context(), b.l.Lock)
@@ -296,7 +296,7 @@ func TestCloseAtTheGrant(t *testing.T) {
 		require.True(t, errors.Is(r.Err, holdfast.ErrClosed), "%v", r.Err)
 		require.NoError(t, kit.Granted(t, kit.Told, second, "the next one, at once").Release())
 	}
-	t.Log(held, "of 40 had the lock")
+	t.Log(held, "of", rounds, "had the lock")
 	q.empty()
 }
 
@@ -305,8 +305,8 @@ func TestATryBehindACallWhoseTimeIsOver(t *testing.T) {
 	t.Parallel()
 	q := newLine(t)
 	a, b, c := q.comes(kit.Lease, nil), q.comes(kit.Lease, nil), q.comes(kit.Lease, nil)
-	unanswered := 0
-	for i := range 150 {
+	unanswered, rounds := 0, kit.Stressed(40, 150)
+	for i := range rounds {
 		h := kit.Lock(t, t.Context(), a.l)
 		still := kit.Stillness()
 		_, err := b.l.TryLockFor(t.Context(), time.Duration(i%10+1)*time.Millisecond)
@@ -327,7 +327,7 @@ func TestATryBehindACallWhoseTimeIsOver(t *testing.T) {
 		require.NoError(t, err, "%d: %q has it", i, q.holder())
 		require.NoError(t, h.Release())
 	}
-	require.Less(t, unanswered, 75)
+	require.Less(t, unanswered, rounds/2)
 	q.empty()
 }
 

@@ -203,7 +203,7 @@ func TestALineOfAllSorts(t *testing.T) {
 		both := multilock.New(rlock.New(s, "orders", nil), rlock.New(s, fmt.Sprint("besides", i), nil))
 		c.joins(fmt.Sprint("with another", i), both.Lock, 0)
 	}
-	c.takes(2000)
+	c.takes(kit.Stressed(800, 2000))
 	c.ends()
 	shares := c.shares()
 	t.Log(shares, "at most", c.longest(), "without a holder")
@@ -233,7 +233,7 @@ func TestALineOfOwners(t *testing.T) {
 			c.joins(fmt.Sprint(i), func(context.Context) (*holdfast.Hold, error) { return l.Lock(owner) }, 0)
 		}
 	}
-	c.takes(15_000)
+	c.takes(kit.Stressed(2000, 15_000))
 	c.ends()
 	require.Less(t, c.longest(), kit.Told+c.still())
 }

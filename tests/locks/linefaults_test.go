@@ -131,8 +131,8 @@ func TestForceAtTheGrant(t *testing.T) {
 	q := newLine(t)
 	operator := q.comes(kit.Lease, nil)
 	a, b, c := q.comes(kit.Lease, nil), q.comes(kit.Lease, nil), q.comes(kit.Lease, nil)
-	forced := 0
-	for i := range 40 {
+	forced, rounds := 0, kit.Stressed(16, 40)
+	for i := range rounds {
 		h := kit.Lock(t, t.Context(), a.l)
 		first := q.waits(t.Context(), b.l.Lock)
 		second := q.waits(t.Context(), c.l.Lock)
@@ -160,7 +160,7 @@ func TestForceAtTheGrant(t *testing.T) {
 		require.LessOrEqual(t, out, 1)
 		forced += out
 	}
-	t.Log(forced, "of 40 were forced out of a grant")
+	t.Log(forced, "of", rounds, "were forced out of a grant")
 	q.empty()
 }
 
@@ -201,7 +201,7 @@ func TestASubscriptionThatBreaksAtTheGrant(t *testing.T) {
 	t.Parallel()
 	q := newLine(t)
 	a, c := q.comes(kit.Lease, nil), q.comes(kit.Lease, nil)
-	for i := range 24 {
+	for i := range kit.Stressed(8, 24) {
 		h := kit.Lock(t, t.Context(), a.l)
 		b := q.comes(kit.Lease, nil) // whose connections have not been cut before
 		first := q.waits(t.Context(), b.l.Lock)
