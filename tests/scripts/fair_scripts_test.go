@@ -60,6 +60,7 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 	queue := []string{"b:1"}
 	hold := seed(me, "1")
 	granted := tells(fairTold+"b", "b:1 0")
+	srv := redistest.Start(t)
 	for name, s := range map[string]fairStep{
 		"hands it on": {
 			seed: with(hold, mine("b:1", hears), mine("c:1", hears)), call: releaseFair{}, reply: int64(2),
@@ -154,10 +155,7 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			queue: queue, ours: queue, messages: tells(fairTold+"b", "b:1"),
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s.run(t)
-		})
+		t.Run(name, func(t *testing.T) { s.run(t, srv) })
 	}
 }
 
@@ -186,6 +184,7 @@ func TestFairScriptsStand(t *testing.T) {
 	known, unknown := seed(ours, "1"), seed(java, "1")
 	waits := func(place, listen int64) []any { return head(0, 5000, place, listen) }
 	both := []string{"b:1", me}
+	srv := redistest.Start(t)
 	for name, s := range map[string]fairStep{
 		"the first": {
 			seed: known, call: acquireFair{grant: "9500"}, reply: waits(1, 0), held: ours, queue: both[1:], ours: both[1:],
@@ -286,15 +285,12 @@ func TestFairScriptsStand(t *testing.T) {
 			seed: with(known, [][]string{{"SET", fairKeys[4], "precious"}}), call: acquireFair{}, fails: "WRONGTYPE", held: ours,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s.run(t)
-		})
+		t.Run(name, func(t *testing.T) { s.run(t, srv) })
 	}
 }
 
-func (s fairStep) run(t *testing.T) {
-	srv := redistest.Start(t)
+func (s fairStep) run(t *testing.T, srv *redistest.Server) {
+	empty(t, srv)
 	prepared := step{seed: s.seed, full: s.full}
 	prepared.prepare(t, srv)
 	messages := hear(t, srv, s.hears)
@@ -332,7 +328,6 @@ func (s fairStep) run(t *testing.T) {
 		if strings.Contains(command, "|") || slices.Contains([]string{"eval", "acl", "auth"}, command) {
 			continue
 		}
-		srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		srv.Do(t, "FLUSHALL")
 		prepared.prepare(t, srv)
 		_, _ = s.do(t, srv, "+@all", "&*", "-"+command)

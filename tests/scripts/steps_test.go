@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -63,16 +64,23 @@ func (s step) command() []string {
 }
 
 func runSteps(t *testing.T, steps map[string]step) {
+	srv := redistest.Start(t) // to start one for each costs more than most do with it
 	for name, s := range steps {
-		t.Run(s.call.call().script+"/"+name, func(t *testing.T) {
-			t.Parallel()
-			s.run(t)
-		})
+		t.Run(s.call.call().script+"/"+name, func(t *testing.T) { s.run(t, srv) })
 	}
 }
 
-func (s step) run(t *testing.T) {
-	srv := redistest.Start(t)
+// empty waits until nobody is left from the step before, and removes what it has stored.
+func empty(t *testing.T, srv *redistest.Server) {
+	kit.Await(t, "the end of the last step's connections", func() bool {
+		return srv.Connections(t) == 0 && srv.Int(t, "PUBSUB", "NUMPAT") == 0
+	})
+	srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	srv.Do(t, "FLUSHALL")
+}
+
+func (s step) run(t *testing.T, srv *redistest.Server) {
+	empty(t, srv)
 	var early int64 // in ms, of the script's clock
 	if s.lined() {
 		early = farthest
