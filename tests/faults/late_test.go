@@ -34,7 +34,7 @@ type late struct {
 	verb    string // of the script
 	action  proxy.Action
 	highest int // the highest hold count that the server may ever have
-	tries   int
+	tries   int // with HOLDFAST_STRESS; otherwise one with each kind
 	play    func(c *cell)
 }
 
@@ -54,7 +54,7 @@ var lateKinds = []kit.Kind{
 
 func TestScriptsRepeatedOrExecutedLate(t *testing.T) { playLate(t, lates, lateKinds) }
 
-// playLate plays each story a number of times.
+// playLate plays each story with each kind, perhaps more than once.
 func playLate(t *testing.T, lates []late, kinds []kit.Kind) {
 	type try struct {
 		late
@@ -62,7 +62,7 @@ func playLate(t *testing.T, lates []late, kinds []kit.Kind) {
 	}
 	var tries []try
 	for _, l := range lates {
-		for _, n := range kit.UpTo(max(l.tries, len(l.of(kinds)))) {
+		for _, n := range kit.UpTo(max(kit.Stressed(0, l.tries), len(l.of(kinds)))) {
 			tries = append(tries, try{l, n})
 		}
 	}

@@ -83,7 +83,7 @@ func renewal(c *cell, _ context.Context, _ fault) error {
 			require.ErrorIs(c, h.Release(), holdfast.ErrLost)
 			c.holds = nil
 			return h.Err()
-		case <-time.After(time.Millisecond):
+		case <-time.After(min(max(time.Until(h.Deadline()), time.Millisecond), 20*time.Millisecond)):
 			if late := time.Since(h.Deadline()); late > 0 && h.Err() == nil {
 				c.Fatalf("held %v after its deadline", late)
 			}
