@@ -45,7 +45,7 @@ func TestAServerThatHasTooManyClientsEndsNoProcess(t *testing.T) {
 		before := rejected()
 		end := func() { // when the server has spoken, as a rule
 			for began := time.Now(); rejected() == before && time.Since(began) < 100*time.Millisecond; {
-				kit.Pause(began)
+				redistest.Pause(began)
 			}
 			cancel()
 		}

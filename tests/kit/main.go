@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
@@ -36,9 +37,9 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 // GoroutinesLeft waits for all goroutines but this one to end, and describes those that do not. What the client does
 // in the background after its Close ends by itself: that of a cluster sleeps for 5 s before it closes connections.
 func GoroutinesLeft(within time.Duration) string {
-	for took := Stopwatch(); ; time.Sleep(10 * time.Millisecond) {
+	buf := make([]byte, 1<<20)
+	for began, took := time.Now(), Stopwatch(); ; redistest.Pause(began) {
 		var left []string
-		buf := make([]byte, 1<<20)
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 			if !strings.Contains(stack, "kit.GoroutinesLeft") && !strings.Contains(stack, "kit.(*metronome)") &&
 				!strings.Contains(stack, "os/signal.") {

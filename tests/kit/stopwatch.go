@@ -21,7 +21,7 @@ type metronome struct {
 }
 
 const (
-	tempo    = 5 * time.Millisecond
+	tempo    = 10 * time.Millisecond
 	notable  = 20 * time.Millisecond
 	alarming = 250 * time.Millisecond // reported, since a failure that follows cannot be understood without it
 )

@@ -3,6 +3,8 @@ package kit
 import (
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // LongestWait bounds how long a waiter sleeps without looking, whatever messages are lost: 5 s plus a fifth, and a
@@ -24,7 +26,7 @@ func Await(t testing.TB, what string, holds func() bool) {
 // AwaitFor is Await for up to the time d.
 func AwaitFor(t testing.TB, d time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for began := time.Now(); !holds(); Pause(began) {
+	for began := time.Now(); !holds(); redistest.Pause(began) {
 		if time.Since(began) > d {
 			t.Fatalf("%s: not within %v", what, d)
 		}
@@ -35,17 +37,11 @@ func AwaitFor(t testing.TB, d time.Duration, what string, holds func() bool) {
 func AwaitSoon(t testing.TB, d time.Duration, what string, holds func() bool) {
 	t.Helper()
 	took := Stopwatch()
-	for began := time.Now(); !holds(); Pause(began) {
+	for began := time.Now(); !holds(); redistest.Pause(began) {
 		if took() > d {
 			t.Fatalf("%s: not within %v", what, d)
 		}
 	}
-}
-
-// Pause passes the time between two looks. It gets longer the longer a test has waited: a look costs the machine, on
-// which other tests wait at the same time.
-func Pause(began time.Time) {
-	time.Sleep(min(2*time.Millisecond+time.Since(began)/20, 20*time.Millisecond))
 }
 
 // Closed reports whether a channel is closed to which nothing is sent.

@@ -61,7 +61,7 @@ func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfas
 
 // until waits until holds returns true for any of the servers. Waiters must not get their lock in the meantime.
 func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan kit.Result) {
-	for began := time.Now(); !slices.ContainsFunc(w.servers, holds); kit.Pause(began) {
+	for began := time.Now(); !slices.ContainsFunc(w.servers, holds); redistest.Pause(began) {
 		w.ok(denied(w.log))
 		for _, c := range waiting {
 			select {

@@ -10,7 +10,7 @@ const (
 	waitTimeout  = 30 * time.Second     // for servers to agree, or messages to arrive
 	tiltTimeout  = 2 * waitTimeout      // for sentinels, which do nothing for 30 s after they stood still for 2 s
 	replyTimeout = 10 * time.Second     // for one reply to the observer
-	pollInterval = 5 * time.Millisecond // between looks at a server's state
+	pollInterval = 5 * time.Millisecond // between looks at a server that starts
 	testTimeout  = 5 * time.Minute      // for a test, on a machine that is very busy
 )
 
@@ -24,17 +24,21 @@ func await(t testing.TB, what string, state func() string) {
 // awaitFor is await for up to the time d.
 func awaitFor(t testing.TB, d time.Duration, what string, state func() string) {
 	t.Helper()
-	deadline := time.Now().Add(d)
-	for {
+	for began := time.Now(); ; Pause(began) {
 		missing := state()
 		if missing == "" {
 			return
 		}
-		if time.Now().After(deadline) {
+		if time.Since(began) > d {
 			t.Fatalf("%s: not after %v: %s", what, d, missing)
 		}
-		time.Sleep(pollInterval)
 	}
+}
+
+// Pause passes the time between two looks. It gets longer the longer a test has waited: a look costs the machine, on
+// which other tests wait at the same time.
+func Pause(began time.Time) {
+	time.Sleep(min(2*time.Millisecond+time.Since(began)/20, 20*time.Millisecond))
 }
 
 // Limit fails the test if it has not ended after five minutes, and calls end, which should end whatever the test

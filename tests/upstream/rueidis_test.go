@@ -164,7 +164,7 @@ func TestSentinelsAreAskedByEverMoreGoroutines(t *testing.T) {
 		if !assert.True(t, time.Now().Before(end), "it is mended: only %d connections to the sentinel", dials.Load()) {
 			break
 		}
-		kit.Pause(time.Now())
+		redistest.Pause(time.Now())
 	}
 	client.Close()
 }
