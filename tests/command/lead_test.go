@@ -19,7 +19,7 @@ const election = "scheduler"
 
 // leads is a command that says which term it has, and ends 3 when it is asked to end.
 const leads = `trap 'echo "over $HOLDFAST_TOKEN"; exit 3' TERM
-echo "leads $HOLDFAST_TOKEN"; while :; do sleep 0.02; done`
+echo "leads $HOLDFAST_TOKEN"; while :; do sleep 0.1; done`
 
 // stand starts "holdfast lead", with a lease that outlasts a machine that stands still for a second or two.
 func stand(t testing.TB, srv *redistest.Server, args ...string) *job {
@@ -126,7 +126,7 @@ func TestALeaderThatIsToldToEndStandsNoMore(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			j := stand(t, srv, "--grace", "100ms", election, "-c",
-				`trap "echo told" HUP INT QUIT TERM; echo leads; while :; do sleep 0.02; done`)
+				`trap "echo told" HUP INT QUIT TERM; echo leads; while :; do sleep 0.1; done`)
 			require.Equal(t, "leads", j.line())
 			j.signal(sig)
 			require.Equal(t, "told", j.line())
@@ -144,7 +144,7 @@ func TestALeaderThatIsInterruptedStandsNoMore(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		j := stand(t, srv, election, "--", "sh", "-c",
-			`trap "trap - INT; kill -INT $$" TERM; echo leads; while :; do sleep 0.02; done`)
+			`trap "trap - INT; kill -INT $$" TERM; echo leads; while :; do sleep 0.1; done`)
 		require.Equal(t, "leads", j.line())
 		ok(t, srv, "unlock", "--yes", election)
 		require.Empty(t, j.gone())

@@ -89,9 +89,9 @@ const (
 	ctrlZ = "\x1a"
 )
 
-// spins starts no other program: a shell that is about to start one swallows a SIGINT, and waits for the program,
-// which has received none.
-const spins = `echo ready; while :; do :; done`
+// lasts starts no other program once it is ready: a shell that is about to start one swallows a SIGINT, and waits for
+// the program, which has received none. It reads what nobody writes.
+const lasts = `mkfifo "$0.pipe"; exec 3<>"$0.pipe"; echo ready; read -r x <&3`
 
 // echoes prints the lines that it reads, until stdin ends.
 const echoes = `echo ready; while read -r x; do echo "got:$x"; done; echo end; exit 4`
@@ -137,8 +137,8 @@ func TestTerminalInterruptsTheScript(t *testing.T) {
 	defer hold.Release()
 	u := sitDown(t, srv)
 	for _, tt := range []struct{ text, until string }{
-		{"bash -c '$HF run x -- " + script(t, spins) + "; echo ne\"\"xt'\n", "ready"},
-		{"for i in 1 2 3; do $HF run x -- " + script(t, spins) + "; echo ne''xt; done\n", "ready"},
+		{"bash -c '$HF run x -- " + script(t, lasts) + "; echo ne\"\"xt'\n", "ready"},
+		{"for i in 1 2 3; do $HF run x -- " + script(t, lasts) + "; echo ne''xt; done\n", "ready"},
 		{"bash -c '$HF run taken -- true; echo ne\"\"xt'\n", "waiting for"},
 	} {
 		u.types(tt.text)
@@ -156,7 +156,7 @@ func TestTerminalIsNotInterruptedByASignal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	u := sitDown(t, srv)
-	u.types("bash -c '$HF run x -- " + script(t, spins) + "; echo ne\"\"xt'\n")
+	u.types("bash -c '$HF run x -- " + script(t, lasts) + "; echo ne\"\"xt'\n")
 	u.sees("ready")
 	s := open(t, srv, nil)
 	kit.Await(t, "a holder that gets the signal", func() bool { return signalHolder(t, s, "x", syscall.SIGINT) })
@@ -243,7 +243,7 @@ func TestTerminalIsNotTakenFromOthers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s, u := open(t, srv, nil), sitDown(t, srv)
-	u.types("stty ixon; $HF run x -- " + script(t, spins) + "\n")
+	u.types("stty ixon; $HF run x -- " + script(t, lasts) + "\n")
 	u.sees("ready")
 	u.types(ctrlZ)
 	u.sees("Stopped")

@@ -19,9 +19,9 @@ import (
 // them ends at SIGTERM.
 func beginFamily(t testing.TB, srv *redistest.Server, args ...string) *job {
 	t.Helper()
-	child := script(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
+	child := script(t, `trap "" TERM; echo ready; while :; do sleep 0.2; done`)
 	return beginApart(t, srv, `trap "echo told" TERM; `+child+` & setsid `+child+
-		` & echo ready; while :; do sleep 0.05; done`, args...)
+		` & echo ready; while :; do sleep 0.2; done`, args...)
 }
 
 // beginApart runs a shell script as the command. The job's lines come only from the processes of the script, not from
@@ -300,7 +300,7 @@ func TestRunStoppedByItsCommand(t *testing.T) {
 	srv := redistest.Start(t)
 	var jobs []*job
 	for range 5 { // not every one is stopped so early that it matters
-		jobs = append(jobs, beginApart(t, srv, `kill -STOP $PPID; echo ready; while :; do sleep 0.05; done`,
+		jobs = append(jobs, beginApart(t, srv, `kill -STOP $PPID; echo ready; while :; do sleep 0.2; done`,
 			"--shared", "--lease", "10s"))
 	}
 	for _, j := range jobs {
@@ -319,7 +319,7 @@ func TestRunStoppedAfterItsGuard(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
 	srv := redistest.Start(t)
-	j := beginApart(t, srv, `echo ready; while :; do sleep 0.05; done`, "--lease", lease.String())
+	j := beginApart(t, srv, `echo ready; while :; do sleep 0.2; done`, "--lease", lease.String())
 	j.readies(1)
 	renewed := func() (end time.Time) { // and the guard has been told
 		awaitRenewal(t, srv)
