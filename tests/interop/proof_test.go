@@ -16,7 +16,7 @@ import (
 // forces.
 const (
 	exclusion  = "exclusion"  // what one side has, the other cannot take
-	wakeUp     = "wake-up"    // a release wakes the other side by its message: 20 of 20 times, most in less than 200 ms
+	wakeUp     = "wake-up"    // a release wakes the other side by its message: each time, and mostly in less than 200 ms
 	readings   = "readings"   // counts, TTLs, tokens and ids are to one side what they are to the other
 	watchdog   = "watchdog"   // what one side renews keeps the other out for three leases
 	crash      = "crash"      // what a killed process has held comes to the other side when the lease is over

@@ -61,7 +61,7 @@ func timed(t *testing.T, do func(), waits ...*attempt) (longest time.Duration) {
 func requireAtOnce(t *testing.T, wakeUp func(name string) time.Duration) {
 	t.Helper()
 	var times []time.Duration
-	for range 20 {
+	for range kit.Stressed(5, 20) {
 		times = append(times, wakeUp(unique("x")))
 	}
 	slices.Sort(times)
