@@ -37,10 +37,7 @@ var (
 // requireNames wants what is called by names of all sorts to be one to both sides, with and without a name mapper.
 func requireNames(t *testing.T, s *site, cells []cell) {
 	t.Helper()
-	all := []string{
-		"orders", "orders:42", "{shop}:orders", "замок", "orders{42}:x", "two words", "a%2Fb?c=d", "鍵🔒", "one{brace",
-		"line\nbreak",
-	}
+	all := []string{"orders:42", "{shop}:orders", "orders{42}:x", "one{brace", "замок 鍵🔒 a%2Fb?c=d\nlast line"}
 	for _, c := range cells {
 		for prefix, property := range map[string]string{"": naming, "prod:": mapping, "{prod}:": mapping} {
 			t.Run(c.name+", "+prefix, func(t *testing.T) {
@@ -49,7 +46,7 @@ func requireNames(t *testing.T, s *site, cells []cell) {
 				f.clear(t)
 				words := all
 				if prefix != "" {
-					words = all[:4]
+					words = all[:2]
 				}
 				for _, word := range words {
 					t.Run(word, func(t *testing.T) {

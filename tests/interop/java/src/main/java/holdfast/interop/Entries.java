@@ -2,6 +2,7 @@ package holdfast.interop;
 
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.api.RObject;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
@@ -27,6 +28,9 @@ final class Entries {
             "semaphore", "getSemaphore",
             "expirable", "getPermitExpirableSemaphore",
             "latch", "getCountDownLatch");
+
+    /** Those that take long to make. */
+    private static final Map<String, Codec> CODECS = new ConcurrentHashMap<>();
 
     private Entries() { }
 
@@ -69,6 +73,12 @@ final class Entries {
             case "default" -> redisson.getConfig().getCodec();
             case "string" -> StringCodec.INSTANCE;
             case "long" -> LongCodec.INSTANCE;
+            default -> CODECS.computeIfAbsent(codec, Entries::make);
+        };
+    }
+
+    private static Codec make(String codec) {
+        return switch (codec) {
             case "json" -> new JsonJacksonCodec();
             case "kryo5" -> new Kryo5Codec();
             default -> throw new IllegalArgumentException("no such codec: " + codec);
