@@ -109,7 +109,7 @@ func TestDriverKnowsWhoSleeps(t *testing.T) {
 
 func TestDriverPausesAndKills(t *testing.T) {
 	server := redistest.Start(t)
-	java := interop.Start(t)
+	java := ownJava(t)
 	client := connect(t, java, server)
 	lock := client.Thread(t, "worker").Object(interop.RLock, "x")
 	lock.Do(t, "lock")

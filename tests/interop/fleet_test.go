@@ -247,7 +247,7 @@ type language struct {
 	name      string
 	owner     func(t *testing.T, f *fleet, k kind, lock string) owner
 	loner     func(t *testing.T, f *fleet, k kind, lock string) loner
-	victim    func(t *testing.T, f *fleet, grabs []grab) process // who has locks, and is there to be killed
+	victim    func(t *testing.T, grabs []grab) process // who has locks, and is there to be killed
 	pool      func(t *testing.T, f *fleet, name string) pool
 	expirable func(t *testing.T, f *fleet, name string) expirable
 	gate      func(t *testing.T, f *fleet, name string) gate

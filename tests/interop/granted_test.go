@@ -132,7 +132,7 @@ func TestAGrantToTheDeadEnds(t *testing.T) {
 func TestJavaDiesBeforeALine(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fleetOptions{lease: shortLease})
-	victim := java.victim(t, f, []grab{{cell{pair: pair{plain, plain}}, "x"}})
+	victim := java.victim(t, []grab{{cell{pair: pair{plain, plain}}, f, "x"}})
 	waiters, attempts := f.line(t, 3, "x")
 	victim.Kill()
 	killed := time.Now()

@@ -79,7 +79,7 @@ func beHoarder(args []string) {
 
 func newJavaHoarder(t *testing.T, f *fleet, name string, n int, lease time.Duration) hoarder {
 	t.Helper()
-	jvm := interop.Start(t)
+	jvm := ownJava(t)
 	thread := jvm.Connect(t, f.config()).Thread(t, "hoarder")
 	e := &javaExpirable{javaUser: javaUser{thread, thread.Object(interop.Expirable, name)}}
 	return hoarder{process: jvm, ids: e.acquire(t, n, lease)}

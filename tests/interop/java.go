@@ -157,6 +157,16 @@ func (j *Java) Kill() {
 	<-j.died
 }
 
+// Ended reports whether the JVM has ended.
+func (j *Java) Ended() bool {
+	select {
+	case <-j.died:
+		return true
+	default:
+		return false
+	}
+}
+
 // Log is what the JVM has written to stderr, which is Redisson's errors. It waits until the JVM has ended.
 func (j *Java) Log() string {
 	<-j.died

@@ -156,7 +156,7 @@ func TestLatchIsSetAgain(t *testing.T) {
 func TestLatchSetAgainBehindJavasBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fleetOptions{})
-	sleepy := interop.Start(t)
+	sleepy := ownJava(t)
 	thread := connect(t, sleepy, f.server()).Thread(t, "waiter")
 	w := &javaGate{javaUser{thread, thread.Object(interop.Latch, "l")}}
 	g := golang.gate(t, f, "l")

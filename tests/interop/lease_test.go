@@ -1,7 +1,6 @@
 package interop_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -45,50 +44,45 @@ func TestKilledHolderFreesTheOtherSide(t *testing.T) {
 		slices.Concat(cells(kinds...), cells(fairKinds...), clashes(), cells(severalKinds...)))
 }
 
-// requireFreedByLease kills who holds locks, one process of each language for all locks of a fleet, and wants the
-// leases to keep the other side out.
+// requireFreedByLease kills who holds locks, one process of each language, and wants the leases to keep the other side
+// out.
 func requireFreedByLease(t *testing.T, s *site, cells []cell) {
 	t.Helper()
-	type deed struct {
-		f      *fleet
-		killed string
-	}
-	locks := map[deed][]grab{}
+	locks := map[string][]grab{}
 	for _, c := range cells {
 		f := s.fleetFor(c.kind, fleetOptions{lease: shortLease})
-		d := deed{f, c.first.name}
-		locks[d] = append(locks[d], grab{c, f.fresh(t, c.kind)})
+		locks[c.first.name] = append(locks[c.first.name], grab{c, f, f.fresh(t, c.kind)})
 	}
-	for d, grabs := range locks {
-		t.Run(fmt.Sprintf("%s is killed, sessions: %d", d.killed, len(d.f.sessions)), func(t *testing.T) {
-			requireFreed(t, d.f, grabs)
-		})
+	for killed, grabs := range locks {
+		t.Run(killed+" is killed", func(t *testing.T) { requireFreed(t, grabs) })
 	}
 }
 
 // grab is a lock that the first language of the cell is to have.
 type grab struct {
 	cell
-	lock string
+	fleet *fleet
+	lock  string
 }
 
 // requireFreed kills the first language of some cells, and wants the second to have the locks when their leases are
 // over.
-func requireFreed(t *testing.T, f *fleet, grabs []grab) {
+func requireFreed(t *testing.T, grabs []grab) {
 	t.Helper()
-	victim := grabs[0].first.victim(t, f, grabs)
+	victim := grabs[0].first.victim(t, grabs)
 	var cells []cell
-	waiters, attempts, locks := map[string]owner{}, map[string]*attempt{}, map[string]string{}
+	waiters, attempts, of := map[string]owner{}, map[string]*attempt{}, map[string]grab{}
 	for _, g := range grabs {
-		w := g.second.owner(t, f, g.rival, g.lock)
-		cells = append(cells, g.cell)
-		waiters[g.name], attempts[g.name], locks[g.name] = w, f.wait(t, w, f.mapped(g.lock)[0]), g.lock
+		w := g.second.owner(t, g.fleet, g.rival, g.lock)
+		cells, of[g.name] = append(cells, g.cell), g
+		waiters[g.name], attempts[g.name] = w, g.fleet.wait(t, w, g.fleet.mapped(g.lock)[0])
 	}
 	victim.Kill()
 	asked := time.Now()
 	allAtOnce(t, cells, func(t *testing.T, c cell) {
+		f := of[c.name].fleet
 		f.proves(t, crash, c.kind.name, c.first)
-		rest := f.rest(t, c.kind, locks[c.name])
+		rest := f.rest(t, c.kind, of[c.name].lock)
 		attempts[c.name].await(t, rest+promptly)
 		require.GreaterOrEqual(t, attempts[c.name].granted.Sub(asked), rest-5*time.Millisecond,
 			"granted before the lease had ended")

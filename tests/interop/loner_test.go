@@ -32,7 +32,7 @@ type process interface {
 
 func newJavaLoner(t *testing.T, f *fleet, k kind, lock string) loner {
 	t.Helper()
-	jvm := interop.Start(t)
+	jvm := ownJava(t)
 	return loner{newJavaThread(t, jvm.Connect(t, f.config()), "loner", k, lock), jvm}
 }
 
@@ -167,21 +167,23 @@ func openWritten(homes, lease string) (sessions []*holdfast.Session, err error) 
 	return sessions, nil
 }
 
-func newJavaVictim(t *testing.T, f *fleet, grabs []grab) process {
+func newJavaVictim(t *testing.T, grabs []grab) process {
 	t.Helper()
-	jvm := interop.Start(t)
-	client := jvm.Connect(t, f.config())
+	jvm, clients := ownJava(t), map[*fleet]*interop.Client{}
 	for _, g := range grabs {
-		newJavaThread(t, client, g.lock, g.kind, g.lock).lock(t)
+		if clients[g.fleet] == nil {
+			clients[g.fleet] = jvm.Connect(t, g.fleet.config())
+		}
+		newJavaThread(t, clients[g.fleet], g.lock, g.kind, g.lock).lock(t)
 	}
 	return jvm
 }
 
-func newGoVictim(t *testing.T, f *fleet, grabs []grab) process {
+func newGoVictim(t *testing.T, grabs []grab) process {
 	t.Helper()
-	args := []string{f.written(), f.options.lease.String()}
+	var args []string
 	for _, g := range grabs {
-		args = append(args, g.kind.name, g.lock)
+		args = append(args, g.fleet.written(), g.fleet.options.lease.String(), g.kind.name, g.lock)
 	}
 	says := make(chan string, 1)
 	w := worker.Start(t, func(line string) { says <- line }, "victim", args...)
@@ -189,16 +191,21 @@ func newGoVictim(t *testing.T, f *fleet, grabs []grab) process {
 	return w
 }
 
-// beVictim is the program of a victim in Go. It takes locks, which it is told in pairs of a kind and a name, says that
-// it has them, and keeps them.
+// beVictim is the program of a victim in Go. It takes locks, of each of which it is told the servers, the lease, the
+// kind and the name; says that it has them, and keeps them.
 func beVictim(args []string) {
 	err := func() error {
-		sessions, err := openWritten(args[0], args[1])
-		if err != nil {
-			return err
-		}
-		for lock := range slices.Chunk(args[2:], 2) {
-			if _, err := kindNamed(lock[0]).golang(sessions, lock[1], 0).Lock(context.Background()); err != nil {
+		opened := map[string][]*holdfast.Session{}
+		for lock := range slices.Chunk(args, 4) {
+			homes := lock[0]
+			if opened[homes] == nil {
+				sessions, err := openWritten(homes, lock[1])
+				if err != nil {
+					return err
+				}
+				opened[homes] = sessions
+			}
+			if _, err := kindNamed(lock[2]).golang(opened[homes], lock[3], 0).Lock(context.Background()); err != nil {
 				return err
 			}
 		}

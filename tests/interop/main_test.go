@@ -37,6 +37,40 @@ func sharedRelease(tb testing.TB, release string) *interop.Java {
 	return s.java
 }
 
+// spare are JVMs of [ownJava] that no test has now.
+var spare struct {
+	sync.Mutex
+	idle []*interop.Java
+}
+
+// ownJava is a JVM that no other test has meanwhile, so it may be paused and killed. One that lives on is the next
+// one's.
+func ownJava(t *testing.T) *interop.Java {
+	t.Helper()
+	spare.Lock()
+	defer spare.Unlock()
+	var java *interop.Java
+	if last := len(spare.idle) - 1; last >= 0 {
+		java, spare.idle = spare.idle[last], spare.idle[:last]
+	} else {
+		var err error
+		java, err = interop.Launch("")
+		interop.Require(t, err)
+	}
+	t.Cleanup(func() {
+		switch {
+		case t.Failed():
+			java.Close()
+			t.Logf("the JVM's log:\n%s", java.Log())
+		case !java.Ended():
+			spare.Lock()
+			defer spare.Unlock()
+			spare.idle = append(spare.idle, java)
+		}
+	})
+	return java
+}
+
 func TestMain(m *testing.M) {
 	worker.Run(map[string]func([]string){
 		"loner": beLoner, "victim": beVictim, "hoarder": beHoarder,
@@ -45,6 +79,9 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if !report() && code == 0 {
 		code = 1
+	}
+	for _, java := range spare.idle {
+		java.Close()
 	}
 	for _, s := range shared {
 		if s.java == nil {

@@ -246,34 +246,47 @@ func TestRWWatchdogKeepsReadHolds(t *testing.T) {
 func TestRWKilledReaderFallsOut(t *testing.T) {
 	t.Parallel()
 	for _, dead := range languages {
-		for _, stays := range languages {
-			t.Run("dead "+dead.name+", read on by "+stays.name, func(t *testing.T) {
-				t.Parallel()
-				f := newFleet(t, fleetOptions{lease: shortLease})
-				victim, r := dead.loner(t, f, reading, "x"), stays.owner(t, f, reading, "x")
-				w := dead.other().owner(t, f, writing, "x")
-				victim.start().await(t, promptly)
-				holders := must(reading.golang(f.sessions, "x", 0).Holders(t.Context()))(t)
-				require.Len(t, holders, 1)
-				id := holders[0].ID
-				r.lock(t)
-				a := f.wait(t, w, "x")
-				victim.Kill()
-				require.Positive(t, f.server().Int(t, "PTTL", readHold("x", id, 1)))
-				kit.Await(t, "the dead reader's hold is gone",
-					func() bool { return f.server().Int(t, "EXISTS", readHold("x", id, 1)) == 0 })
-
-				holders = must(reading.golang(f.sessions, "x", 0).Holders(t.Context()))(t)
-				require.Len(t, holders, 1)
-				require.Equal(t, r.id(), holders[0].ID)
-				requireWaiting(t, a)
-				require.True(t, r.held(t))
-				r.unlock(t)
-				a.await(t, promptly)
-				w.unlock(t)
-				require.Empty(t, state(t, f.server()))
-			})
-		}
+		t.Run("dead "+dead.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, fleetOptions{lease: shortLease})
+			holders := func(name string) []holdfast.Holder {
+				return must(reading.golang(f.sessions, name, 0).Holders(t.Context()))(t)
+			}
+			var grabs []grab
+			for _, stays := range languages {
+				grabs = append(grabs, grab{cell{pair: pair{kind: reading}, second: stays}, f, "read on by " + stays.name})
+			}
+			victim := dead.victim(t, grabs)
+			type rest struct {
+				name, hold string
+				r, w       owner
+				*attempt
+			}
+			var rests []rest
+			for _, g := range grabs {
+				left := rest{name: g.lock, r: g.second.owner(t, f, reading, g.lock), w: dead.other().owner(t, f, writing, g.lock)}
+				require.Len(t, holders(g.lock), 1)
+				left.hold = readHold(g.lock, holders(g.lock)[0].ID, 1)
+				left.r.lock(t)
+				left.attempt = f.wait(t, left.w, g.lock)
+				rests = append(rests, left)
+			}
+			victim.Kill()
+			for _, left := range rests {
+				require.Positive(t, f.server().Int(t, "PTTL", left.hold))
+			}
+			for _, left := range rests {
+				kit.Await(t, "the dead reader's hold is gone", func() bool { return f.server().Int(t, "EXISTS", left.hold) == 0 })
+				require.Len(t, holders(left.name), 1)
+				require.Equal(t, left.r.id(), holders(left.name)[0].ID)
+				requireWaiting(t, left.attempt)
+				require.True(t, left.r.held(t))
+				left.r.unlock(t)
+				left.await(t, promptly)
+				left.w.unlock(t)
+			}
+			require.Empty(t, state(t, f.server()))
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func TestMixedStress(t *testing.T) {
 		length = must(time.ParseDuration(wanted))(t)
 	}
 	t.Logf("the mixed stress goes on for %v; HOLDFAST_STRESS=10m has it go on for longer", length)
-	survivor, victim := sharedJava(t), interop.Start(t)
+	survivor, victim := sharedJava(t), ownJava(t)
 	server, others := redistest.Start(t), []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
 	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}},
 		&holdfast.Options{Lease: stressLease})
@@ -99,7 +99,7 @@ func TestMixedStress(t *testing.T) {
 		victims[next].blow()
 		kills++
 		if victims[next].language == java.name {
-			victims[next] = start(java.name, interop.Start(t), false)
+			victims[next] = start(java.name, ownJava(t), false)
 		} else {
 			victims[next] = start(golang.name, nil, false)
 		}
