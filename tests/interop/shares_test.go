@@ -29,10 +29,7 @@ type processRace race
 func TestProcessesAndJavaShareALock(t *testing.T) {
 	for _, r := range []processRace{
 		{golang: 2, java: 1, work: time.Millisecond},
-		{golang: 10, java: 1, work: time.Millisecond},
-		{golang: 50, java: 1, work: time.Millisecond},
-		{golang: 1, java: 2, work: time.Millisecond},
-		{golang: 1, java: 10, work: time.Millisecond},
+		{golang: kit.Stressed(15, 50), java: 1, work: time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("%d Go, %d Java", r.golang, r.java), func(t *testing.T) {
 			race(r).requireShares(t, r.length(), func() (turns, float64) {
