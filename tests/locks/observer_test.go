@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,71 +21,224 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-func TestObserverOfAFreeLock(t *testing.T) {
+// observations are of what an observer is told of each kind. They are made one after the other, and so share a
+// server.
+var observations = map[string]func(t *testing.T, k kit.Kind, srv *redistest.Server){
+	"a free lock": observeAFreeLock, "a lock that is taken": observeALockThatIsTaken,
+	"a wait that a release ends": observeAWaitThatAReleaseEnds, "a wait that is cancelled": observeAWaitThatIsCancelled,
+	"nested holds": observeNestedHolds, "a detached hold": observeADetachedHold,
+	"a loss that the release finds": observeALossThatTheReleaseFinds, "an end of the session": observeAnEndOfTheSession,
+}
+
+func TestObserver(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		l := k.Make(s, "orders", 0)
-		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
-		once := map[string]int{"acquire": 1, "acquired well": 1, "hold": 1, "ended well": 1}
-		o.requireTold(t, k.Title(), told(k, once, map[string]int{"attempt well": 1}))
-		switch k.Name {
-		case "multilock":
-			once["attempt well"] = 1
-			o.requireTold(t, "rlock", once)
-			o.requireTold(t, "fairlock", once)
-		case "multilock together":
-			o.requireTold(t, "rlock", map[string]int{"hold": 2, "ended well": 2})
-		case "redlock": // the other servers' sessions are not observed
-			once["attempt well"] = 1
-			o.requireTold(t, "rlock", once)
-		default:
-			require.Equal(t, holdfast.Subject{Kind: k.Title(), Name: l.Name()}, o.of)
-			require.Equal(t, 1, o.last.Attempts)
-			require.Positive(t, o.last.Took)
+		for name, observe := range observations {
+			t.Run(name, func(t *testing.T) { observe(t, k, srv) })
+			kit.Await(t, "the end of its connections", func() bool { return srv.Connections(t) == 0 })
 		}
-		o.requireBalance(t)
 	})
 }
 
-func TestObserverOfALockThatIsTaken(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
-		_, err := k.Make(s, "orders", 0).TryLock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrBusy)
-		o.requireTold(t, k.Title(), told(k, map[string]int{"acquire": 1, "acquired busy": 1},
-			map[string]int{"attempt busy": 1}))
-		o.requireBalance(t)
-		require.NoError(t, hold.Release())
+func observeAFreeLock(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	l := k.Make(s, t.Name(), 0)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	once := map[string]int{"acquire": 1, "acquired well": 1, "hold": 1, "ended well": 1}
+	o.requireTold(t, k.Title(), told(k, once, map[string]int{"attempt well": 1}))
+	switch k.Name {
+	case "multilock":
+		once["attempt well"] = 1
+		o.requireTold(t, "rlock", once)
+		o.requireTold(t, "fairlock", once)
+	case "multilock together":
+		o.requireTold(t, "rlock", map[string]int{"hold": 2, "ended well": 2})
+	case "redlock": // the other servers' sessions are not observed
+		once["attempt well"] = 1
+		o.requireTold(t, "rlock", once)
+	default:
+		require.Equal(t, holdfast.Subject{Kind: k.Title(), Name: l.Name()}, o.of)
+		require.Equal(t, 1, o.last.Attempts)
+		require.Positive(t, o.last.Took)
+	}
+	o.requireBalance(t)
+}
+
+func observeALockThatIsTaken(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), t.Name(), 0))
+	_, err := k.Make(s, t.Name(), 0).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	o.requireTold(t, k.Title(), told(k, map[string]int{"acquire": 1, "acquired busy": 1},
+		map[string]int{"attempt busy": 1}))
+	o.requireBalance(t)
+	require.NoError(t, hold.Release())
+}
+
+func observeAWaitThatAReleaseEnds(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), t.Name(), 0))
+	got := kit.GoLock(t.Context(), k.Make(s, t.Name(), 0).Lock)
+	kit.Await(t, "a wait", func() bool { return o.sum("wait") > o.sum("waited") })
+	kit.Waiting(t, k, srv)
+	require.NoError(t, hold.Release())
+	r := kit.Within(t, kit.LongestWait, got, "the lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	o.requireBalance(t)
+	if !k.Polls && !k.OneString && k.Most == nil { // waiters of these kinds may look in the very moment
+		require.Positive(t, o.sum("woken by message"))
+	}
+	told := o.counts(k.Title())
+	require.Equal(t, 1, told["acquired well"])
+	require.Equal(t, 1, told["hold"])
+	if !k.Several {
+		require.Equal(t, o.last.Attempts, told["attempt well"]+told["attempt busy"])
+		require.Equal(t, 1, told["wait"])
+		// The session listens still, so its next call may stand in the line from the beginning. It does not wait.
+		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0)).Release())
+		require.Equal(t, 1, o.counts(k.Title())["wait"])
+	}
+}
+
+func observeAWaitThatIsCancelled(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), t.Name(), 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	got := kit.GoLock(ctx, k.Make(s, t.Name(), 0).Lock)
+	kit.Await(t, "a wait", func() bool { return o.sum("wait") > 0 })
+	cancel()
+	require.ErrorIs(t, kit.Within(t, kit.LongestWait, got, "the end").Err, context.Canceled)
+	require.Equal(t, 1, o.counts(k.Title())["acquired cancelled"])
+	o.requireBalance(t)
+	require.NoError(t, hold.Release())
+}
+
+func observeNestedHolds(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	if !k.Reentrant {
+		return
+	}
+	o, s := observed(t, srv, kit.Lease)
+	l := k.Make(s, t.Name(), 0)
+	outer := kit.Lock(t, t.Context(), l)
+	inner := kit.Lock(t, outer.Context(t.Context()), l)
+	require.Equal(t, 2, o.counts(k.Title())["hold"])
+	require.NoError(t, inner.Release())
+	require.Equal(t, 1, o.counts(k.Title())["ended well"])
+	require.NoError(t, outer.Release())
+	told := o.counts(k.Title())
+	require.Equal(t, []int{2, 2, 2, 2},
+		[]int{told["acquire"], told["acquired well"], told["hold"], told["ended well"]})
+	o.requireBalance(t)
+}
+
+func observeADetachedHold(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0)).Detach())
+	require.Equal(t, 1, o.counts(k.Title())["ended well"])
+	o.requireBalance(t)
+}
+
+// A loss that nobody has noticed before is also told to observers.
+func observeALossThatTheReleaseFinds(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	if k.Most != nil {
+		return // its fate is that of several servers
+	}
+	o, s := observed(t, srv, time.Minute)
+	hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0))
+	k.Wipe(t, srv, t.Name())
+	require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
+	require.Equal(t, 1, o.counts(k.Title())["ended lost"])
+	o.requireBalance(t)
+}
+
+func observeAnEndOfTheSession(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	if k.Most != nil {
+		return // its fate is that of several servers
+	}
+	o, s := observed(t, srv, kit.Lease)
+	hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), t.Name(), 0))
+	got := kit.GoLock(t.Context(), k.Make(s, t.Name(), 0).Lock)
+	kit.Lock(t, t.Context(), k.Make(s, "held", 0))
+	kit.Await(t, "a wait", func() bool { return o.sum("wait") > 0 })
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end").Err, holdfast.ErrClosed)
+	o.requireBalance(t)
+	require.Equal(t, 1, o.counts(k.Title())["acquired closed"])
+	require.Equal(t, 1, o.counts(k.Title())["ended closed"])
+	require.NoError(t, hold.Release())
+}
+
+// observationsInTime take seconds, and are made at the same time.
+var observationsInTime = map[string]func(t *testing.T, k kit.Kind, srv *redistest.Server){
+	"a wait that a timer ends": observeAWaitThatATimerEnds, "renewals": observeRenewals,
+	"leases that run out": observeLeasesThatRunOut, "a loss": observeALoss,
+}
+
+func TestObserverOfWhatTakesTime(t *testing.T) {
+	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		kit.InParallel(t, len(observationsInTime), slices.Collect(maps.Keys(observationsInTime)),
+			func(name string) string { return name }, func(t *testing.T, name string) { observationsInTime[name](t, k, srv) })
 	})
 }
 
-func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
-		got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
-		kit.Await(t, "a wait", func() bool { return o.sum("wait") > o.sum("waited") })
-		kit.Waiting(t, k, srv)
-		require.NoError(t, hold.Release())
-		r := kit.Within(t, kit.LongestWait, got, "the lock")
-		require.NoError(t, r.Err)
-		require.NoError(t, r.Hold.Release())
-		o.requireBalance(t)
-		if !k.Polls && !k.OneString && k.Most == nil { // waiters of these kinds may look in the very moment
-			require.Positive(t, o.sum("woken by message"))
-		}
-		told := o.counts(k.Title())
-		require.Equal(t, 1, told["acquired well"])
-		require.Equal(t, 1, told["hold"])
-		if !k.Several {
-			require.Equal(t, o.last.Attempts, told["attempt well"]+told["attempt busy"])
-			require.Equal(t, 1, told["wait"])
-			// The session listens still, so its next call may stand in the line from the beginning. It does not wait.
-			require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
-			require.Equal(t, 1, o.counts(k.Title())["wait"])
-		}
+func observeAWaitThatATimerEnds(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), t.Name(), 3*time.Second))
+	require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0)).Release())
+	require.Positive(t, o.sum("woken by timer"))
+	o.requireBalance(t)
+}
+
+func observeRenewals(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	const lease = 6 * time.Second
+	still := kit.Stillness()
+	o, s := observed(t, srv, lease)
+	hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0))
+	kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
+	require.NoError(t, hold.Release())
+	if still() < lease/6 { // a renewal that takes longer has failed
+		require.Zero(t, o.sum("renewal badly"))
+	}
+	o.requireBalance(t)
+}
+
+// A hold with a fixed lease that nobody releases or looks at ends all the same, and nothing of it stays.
+func observeLeasesThatRunOut(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	o, s := observed(t, srv, kit.Lease)
+	kit.Lock(t, t.Context(), k.Make(s, t.Name(), time.Second))
+	kit.Await(t, "the end", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
+	kit.Lock(t, t.Context(), k.Make(s, t.Name(), time.Second))
+	kit.Await(t, "the end of the next one", func() bool { return o.counts(k.Title())["ended lost"] == 2 })
+	o.requireBalance(t)
+}
+
+// observeALoss is of what the server has dropped, or of a server that has gone.
+func observeALoss(t *testing.T, k kit.Kind, srv *redistest.Server) {
+	observeLossBy(t, k, srv, func() { k.Wipe(t, srv, t.Name()) })
+}
+
+func TestObserverOfALossAtASilentServer(t *testing.T) {
+	kit.EachAloneAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		observeLossBy(t, k, srv, srv.Pause)
 	})
+}
+
+func observeLossBy(t *testing.T, k kit.Kind, srv *redistest.Server, harm func()) {
+	if k.Most != nil {
+		return // it has other servers
+	}
+	o, s := observed(t, srv, 3*time.Second)
+	hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 0))
+	ctx := hold.Context(t.Context())
+	harm()
+	kit.Within(t, 10*time.Second, ctx.Done(), "the loss")
+	kit.Await(t, "word of it", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
+	srv.Resume()
+	require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
+	o.requireBalance(t)
+	require.Equal(t, 1, o.counts(k.Title())["ended lost"])
+	kit.Await(t, "word of a renewal without a reply, or that found nothing",
+		func() bool { return o.sum("renewal badly") > 0 })
 }
 
 // A release of another session hands an rlock or a fair lock over to the first in its line, which asks no more. The
@@ -161,16 +316,6 @@ func TestObserverOfAHandOver(t *testing.T) {
 	o.requireBalance(t)
 }
 
-func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
-	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 3*time.Second))
-		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
-		require.Positive(t, o.sum("woken by timer"))
-		o.requireBalance(t)
-	})
-}
-
 // When the first waiter of a session leaves, the next one becomes the first.
 func TestObserverOfTurns(t *testing.T) {
 	t.Parallel()
@@ -189,129 +334,6 @@ func TestObserverOfTurns(t *testing.T) {
 	require.NoError(t, hold.Release())
 	require.NoError(t, kit.Granted(t, kit.LongestWait, second, "the second").Release())
 	o.requireBalance(t)
-}
-
-func TestObserverOfAWaitThatIsCancelled(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
-		ctx, cancel := context.WithCancel(t.Context())
-		got := kit.GoLock(ctx, k.Make(s, "orders", 0).Lock)
-		kit.Await(t, "a wait", func() bool { return o.sum("wait") > 0 })
-		cancel()
-		require.ErrorIs(t, kit.Within(t, kit.LongestWait, got, "the end").Err, context.Canceled)
-		require.Equal(t, 1, o.counts(k.Title())["acquired cancelled"])
-		o.requireBalance(t)
-		require.NoError(t, hold.Release())
-	})
-}
-
-func TestObserverOfNestedHolds(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		if !k.Reentrant {
-			return
-		}
-		o, s := observed(t, srv, kit.Lease)
-		l := k.Make(s, "orders", 0)
-		outer := kit.Lock(t, t.Context(), l)
-		inner := kit.Lock(t, outer.Context(t.Context()), l)
-		require.Equal(t, 2, o.counts(k.Title())["hold"])
-		require.NoError(t, inner.Release())
-		require.Equal(t, 1, o.counts(k.Title())["ended well"])
-		require.NoError(t, outer.Release())
-		told := o.counts(k.Title())
-		require.Equal(t, []int{2, 2, 2, 2},
-			[]int{told["acquire"], told["acquired well"], told["hold"], told["ended well"]})
-		o.requireBalance(t)
-	})
-}
-
-func TestObserverOfDetachedHolds(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Detach())
-		require.Equal(t, 1, o.counts(k.Title())["ended well"])
-		o.requireBalance(t)
-	})
-}
-
-func TestObserverOfALoss(t *testing.T) {
-	for what, harm := range map[string]func(t *testing.T, k kit.Kind, srv *redistest.Server){
-		"dropped": func(t *testing.T, k kit.Kind, srv *redistest.Server) { k.Wipe(t, srv, "orders") },
-		"paused":  func(_ *testing.T, _ kit.Kind, srv *redistest.Server) { srv.Pause() },
-	} {
-		t.Run(what, func(t *testing.T) {
-			kit.EachAloneAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-				o, s := observed(t, srv, 3*time.Second)
-				hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
-				ctx := hold.Context(t.Context())
-				harm(t, k, srv)
-				kit.Within(t, 10*time.Second, ctx.Done(), "the loss")
-				kit.Await(t, "word of it", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
-				srv.Resume()
-				require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
-				o.requireBalance(t)
-				require.Equal(t, 1, o.counts(k.Title())["ended lost"])
-				kit.Await(t, "word of a renewal without a reply, or that found nothing",
-					func() bool { return o.sum("renewal badly") > 0 })
-			})
-		})
-	}
-}
-
-// A loss that nobody has noticed before is also told to observers.
-func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
-	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, time.Minute)
-		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
-		k.Wipe(t, srv, "orders")
-		require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
-		require.Equal(t, 1, o.counts(k.Title())["ended lost"])
-		o.requireBalance(t)
-	})
-}
-
-func TestObserverOfRenewals(t *testing.T) {
-	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		const lease = 6 * time.Second
-		still := kit.Stillness()
-		o, s := observed(t, srv, lease)
-		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
-		kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
-		require.NoError(t, hold.Release())
-		if still() < lease/6 { // a renewal that takes longer has failed
-			require.Zero(t, o.sum("renewal badly"))
-		}
-		o.requireBalance(t)
-	})
-}
-
-func TestObserverOfAnEndOfTheSession(t *testing.T) {
-	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "taken", 0))
-		got := kit.GoLock(t.Context(), k.Make(s, "taken", 0).Lock)
-		kit.Lock(t, t.Context(), k.Make(s, "held", 0))
-		kit.Await(t, "a wait", func() bool { return o.sum("wait") > 0 })
-		require.NoError(t, s.Close())
-		require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end").Err, holdfast.ErrClosed)
-		o.requireBalance(t)
-		require.Equal(t, 1, o.counts(k.Title())["acquired closed"])
-		require.Equal(t, 1, o.counts(k.Title())["ended closed"])
-		require.NoError(t, hold.Release())
-	})
-}
-
-// A hold with a fixed lease that nobody releases or looks at ends all the same, and nothing of it stays.
-func TestObserverOfLeasesThatRunOut(t *testing.T) {
-	kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, kit.Lease)
-		kit.Lock(t, t.Context(), k.Make(s, "orders", time.Second))
-		kit.Await(t, "the end", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
-		kit.Lock(t, t.Context(), k.Make(s, "orders", time.Second))
-		kit.Await(t, "the end of the next one", func() bool { return o.counts(k.Title())["ended lost"] == 2 })
-		o.requireBalance(t)
-	})
 }
 
 // One that is nested with renewed ones ends when those are renewed.
@@ -349,34 +371,40 @@ func TestObserversThatWantLittle(t *testing.T) {
 		"acquire": {"acquire", "acquired"}, "attempt": {"attempt"}, "wait": {"wait", "waited"}, "woken": {"woken"},
 		"hold": {"hold", "ended"}, "renewal": {"renewal"},
 	}
-	for what := range all(&lookout{}) {
-		t.Run(what, func(t *testing.T) {
-			kit.EachKindAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-				if k.Twin || k.Queues || k.Polls || k.OneString {
-					return // the same code tells of them as of others
-				}
-				o := &lookout{}
-				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Observer: all(o)[what]})
-				hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
-				got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
-				kit.Waiting(t, k, srv)
-				require.NoError(t, hold.Release())
-				r := kit.Within(t, kit.LongestWait, got, "the lock")
-				require.NoError(t, r.Err)
-				trusted := r.Hold.Deadline()
-				kit.Await(t, "a renewal", func() bool {
-					return r.Hold.Deadline().After(trusted) && (what != "renewal" || o.sum("renewal well") > 0)
+	for _, kind := range []string{"rlock", "semaphore expirable", "multilock", "multilock together", "redlock"} {
+		t.Run(kind, func(t *testing.T) { // the same code tells of them as of others
+			t.Parallel()
+			srv, k := redistest.Start(t), kit.KindOf(kind)
+			if k.Most != nil {
+				k.Make = k.Most(t)
+			}
+			for what := range all(&lookout{}) {
+				t.Run(what, func(t *testing.T) {
+					t.Parallel()
+					o, name := &lookout{}, "orders "+what
+					s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Observer: all(o)[what]})
+					hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), name, 0))
+					got := kit.GoLock(t.Context(), k.Make(s, name, 0).Lock)
+					kit.Await(t, "a subscription", func() bool {
+						return len(srv.Strs(t, "PUBSUB", "CHANNELS", "*"+name+"*")) > 0
+					})
+					require.NoError(t, hold.Release())
+					h := kit.Granted(t, kit.LongestWait, got, "the lock")
+					trusted := h.Deadline()
+					kit.Await(t, "a renewal", func() bool {
+						return h.Deadline().After(trusted) && (what != "renewal" || o.sum("renewal well") > 0)
+					})
+					require.NoError(t, h.Release())
+					o.mu.Lock()
+					defer o.mu.Unlock()
+					for told := range o.told {
+						require.Contains(t, words[what], strings.Fields(told)[1], told)
+					}
+					if words[what] != nil {
+						require.NotEmpty(t, o.told)
+					}
 				})
-				require.NoError(t, r.Hold.Release())
-				o.mu.Lock()
-				defer o.mu.Unlock()
-				for told := range o.told {
-					require.Contains(t, words[what], strings.Fields(told)[1], told)
-				}
-				if words[what] != nil {
-					require.NotEmpty(t, o.told)
-				}
-			})
+			}
 		})
 	}
 }
@@ -419,7 +447,10 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 
 // Without an observer nothing is spent on it.
 func TestAllocationsOfAnObserver(t *testing.T) {
-	srv := redistest.Start(t)
+	srv, runs := redistest.Start(t), 1000
+	if kit.Racing() { // then the figure is not exact
+		runs = 100
+	}
 	cost := func(observer *holdfast.Observer) float64 {
 		l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: observer}),
 			"orders", nil)
@@ -434,7 +465,7 @@ func TestAllocationsOfAnObserver(t *testing.T) {
 			}
 		}
 		cycle()
-		return testing.AllocsPerRun(1000, cycle)
+		return testing.AllocsPerRun(runs, cycle)
 	}
 	none, empty, all := cost(nil), cost(&holdfast.Observer{}), cost((&lookout{}).observer())
 	t.Logf("allocations of a lock and release: %v, with an empty observer %v, with one that counts %v",
