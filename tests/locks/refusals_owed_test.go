@@ -3,6 +3,8 @@ package locks
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -29,40 +31,41 @@ func outOfMemory(t *testing.T, srv *redistest.Server) {
 
 // A server that is out of memory keeps what is held, and accepts it back.
 func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
-	kit.EachAloneAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second})
-		l := k.Make(s, kit.Orders, 0)
-		outer := kit.Lock(t, t.Context(), l)
-		inner := outer
+	t.Parallel()
+	const lease = 6 * time.Second
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
+	outer, inner := map[string]*holdfast.Hold{}, map[string]*holdfast.Hold{}
+	for _, k := range kit.OnOneServer() {
+		l := k.Make(s, k.Name, 0)
+		outer[k.Name] = kit.Lock(t, t.Context(), l)
 		if k.Reentrant {
-			inner = kit.Lock(t, outer.Context(t.Context()), l)
+			inner[k.Name] = kit.Lock(t, outer[k.Name].Context(t.Context()), l)
 		}
 		if k.Queues { // one of Redisson's waiters, whose score a release lowers
-			srv.Do(t, "RPUSH", "redisson_lock_queue:{"+kit.Orders+"}", "java:1")
-			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+kit.Orders+"}",
+			srv.Do(t, "RPUSH", "redisson_lock_queue:{"+k.Name+"}", "java:1")
+			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+k.Name+"}",
 				strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "java:1")
 		}
-		outOfMemory(t, srv)
-		for range 2 { // the first renewal may have been executed before
-			last := outer.Deadline()
-			kit.Await(t, "a renewal", func() bool {
-				require.NoError(t, outer.Err())
-				return outer.Deadline().After(last)
-			})
-		}
-		require.NoError(t, inner.Err())
-		if k.Reentrant {
-			require.NoError(t, inner.Release())
-		}
-		require.NoError(t, outer.Release())
-		srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
-		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(s, "another", 0)).Release())
+	}
+	outOfMemory(t, srv)
+	stayHeld(t, lease, slices.Collect(maps.Values(outer)))
+	for name, hold := range inner {
+		require.NoError(t, hold.Err(), name)
+		require.NoError(t, hold.Release(), name)
+	}
+	for name, hold := range outer {
+		require.NoError(t, hold.Release(), name)
+	}
+	srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	for _, k := range kit.OnOneServer() {
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(s, "another "+k.Name, 0)).Release())
 		if !k.Queues { // otherwise it is promised to the waiter
-			h, err := k.Rival(s, kit.Orders, 0).TryLock(t.Context())
-			require.NoError(t, err)
+			h, err := k.Rival(s, k.Name, 0).TryLock(t.Context())
+			require.NoError(t, err, k.Name)
 			require.NoError(t, h.Release())
 		}
-	})
+	}
 }
 
 func TestAServerWithoutMemoryTakesCountsBack(t *testing.T) {

@@ -132,12 +132,11 @@ func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
 	t.Parallel()
 	const long, middle, short = 60 * time.Second, 20 * time.Second, 10 * time.Second
 	leases := []time.Duration{long, middle, short}
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
 	for _, taken := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		for _, released := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 			t.Run(fmt.Sprint(taken, released), func(t *testing.T) {
-				t.Parallel()
-				srv := redistest.Start(t)
-				s := kit.Open(t, srv.Addr(), nil)
 				ctx := holdfast.NewOwner(t.Context())
 				holds, began := map[int]*holdfast.Hold{}, time.Now()
 				for _, i := range taken {

@@ -17,13 +17,34 @@ import (
 )
 
 // longestTTL returns the longest expiry of all lock keys.
-func longestTTL(t testing.TB, srv *redistest.Server) (d time.Duration) {
-	for key, ttl := range srv.TTLs(t) {
+func longestTTL(t testing.TB, srv *redistest.Server) time.Duration { return longestTTLOf(t, srv, "") }
+
+// longestTTLOf returns the longest expiry of the keys of a lock.
+func longestTTLOf(t testing.TB, srv *redistest.Server, name string) (d time.Duration) {
+	for _, key := range srv.Strs(t, "KEYS", "*"+name+"*") {
 		if !strings.HasPrefix(key, "holdfast_session") {
-			d = max(d, ttl)
+			d = max(d, time.Duration(srv.Int(t, "PTTL", key))*time.Millisecond)
 		}
 	}
 	return d
+}
+
+// eachNested runs a test for each kind that can be nested, with names of its own, on one server.
+func eachNested(t *testing.T, cases map[string]time.Duration,
+	test func(t *testing.T, k kit.Kind, srv *redistest.Server, name string, fixed time.Duration),
+) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for what, fixed := range cases {
+		for _, k := range kit.OnOneServer() {
+			if k.Reentrant && !k.Several {
+				t.Run(what+"/"+k.Name, func(t *testing.T) {
+					t.Parallel()
+					test(t, k, srv, "<"+what+" "+k.Name+">", fixed)
+				})
+			}
+		}
+	}
 }
 
 // setBack does to everything that is held what setting the server's clock back does: expiries are moments.
@@ -36,58 +57,55 @@ func setBack(t testing.TB, srv *redistest.Server, d time.Duration) {
 
 // If a lease became longer because the server's clock was set back, renewals restore its proper length.
 func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
-	kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		if k.OneString {
-			return // another session may adopt it for longer, see TestALeaseThatIsTooLongIsLeftToWhoeverAdoptsIt
+	t.Parallel()
+	const lease = 6 * time.Second
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
+	var holds []*holdfast.Hold
+	for _, k := range kit.OnOneServer() {
+		// A setlock may have been adopted for longer, see TestALeaseThatIsTooLongIsLeftToWhoeverAdoptsIt.
+		if !k.OneString && !k.Permits && !k.Several {
+			holds = append(holds, kit.Lock(t, t.Context(), k.Make(s, k.Name, 0)))
 		}
-		const lease = 6 * time.Second
-		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
-		hold := kit.Lock(t, t.Context(), k.Make(s, "x", 0))
-		setBack(t, srv, time.Hour)
-		kit.Await(t, "its own lease again", func() bool { return longestTTL(t, srv) <= lease })
-		for range 3 {
-			deadline := hold.Deadline()
-			kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
-			require.NoError(t, hold.Err())
-		}
+	}
+	setBack(t, srv, time.Hour)
+	kit.Await(t, "their own leases again", func() bool { return longestTTL(t, srv) <= lease })
+	stayHeld(t, lease, holds)
+	for _, hold := range holds {
 		require.NoError(t, hold.Release())
-	})
+	}
 }
 
 // When a nested hold is released whose lease is longer than that of the outer one, the name stays locked only for the
 // outer one's.
 func TestALongerLeaseGoesWithItsHold(t *testing.T) {
-	for name, fixed := range map[string]time.Duration{"of a renewed hold": 0, "of a hold that is not": time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-				if !k.Reentrant {
-					return // nothing is nested
-				}
-				s := kit.Open(t, srv.Addr(), nil)
-				outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
-				ctx := outer.Context(t.Context())
-				began := time.Now()
-				detached := kit.Lock(t, ctx, k.Make(s, "x", 2*time.Minute))
-				inner := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
-				require.Greater(t, longestTTL(t, srv), 59*time.Minute)
-				require.NoError(t, detached.Detach())
-				require.NoError(t, inner.Release())
-				kit.Await(t, "the lease of the detached hold",
-					func() bool { return longestTTL(t, srv) <= 2*time.Minute+3*time.Second })
-				require.Greater(t, longestTTL(t, srv), 118*time.Second-time.Since(began))
+	cases := map[string]time.Duration{"of a renewed hold": 0, "of a hold that is not": time.Minute}
+	eachNested(t, cases, func(
+		t *testing.T, k kit.Kind, srv *redistest.Server, name string, fixed time.Duration,
+	) {
+		s := kit.Open(t, srv.Addr(), nil)
+		outer := kit.Lock(t, t.Context(), k.Make(s, name, fixed))
+		ctx := outer.Context(t.Context())
+		began := time.Now()
+		detached := kit.Lock(t, ctx, k.Make(s, name, 2*time.Minute))
+		inner := kit.Lock(t, ctx, k.Make(s, name, time.Hour))
+		require.Greater(t, longestTTLOf(t, srv, name), 59*time.Minute)
+		require.NoError(t, detached.Detach())
+		require.NoError(t, inner.Release())
+		kit.Await(t, "the lease of the detached hold",
+			func() bool { return longestTTLOf(t, srv, name) <= 2*time.Minute+3*time.Second })
+		require.Greater(t, longestTTLOf(t, srv, name), 118*time.Second-time.Since(began))
 
-				last := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
-				if deadline := outer.Deadline(); fixed == 0 {
-					kit.Await(t, "a renewal", func() bool { return outer.Deadline().After(deadline) })
-				}
-				require.NoError(t, last.Err())
-				require.Greater(t, longestTTL(t, srv), 59*time.Minute, "a lease that is in use must not be shortened")
-				require.NoError(t, last.Release())
-				require.NoError(t, outer.Err())
-				require.NoError(t, outer.Release())
-			})
-		})
-	}
+		last := kit.Lock(t, ctx, k.Make(s, name, time.Hour))
+		if deadline := outer.Deadline(); fixed == 0 {
+			kit.Await(t, "a renewal", func() bool { return outer.Deadline().After(deadline) })
+		}
+		require.NoError(t, last.Err())
+		require.Greater(t, longestTTLOf(t, srv, name), 59*time.Minute, "a lease that is in use must not be shortened")
+		require.NoError(t, last.Release())
+		require.NoError(t, outer.Err())
+		require.NoError(t, outer.Release())
+	})
 }
 
 // Both halves of a read-write lock that one owner has share its lease: it lasts as long as the longer one needs.
@@ -191,22 +209,18 @@ func TestAnExtensionThatCrossesTheReleaseOfItsHold(t *testing.T) {
 
 // A detached hold keeps the name for its own lease, and not for the longer one of a hold around it that was released.
 func TestALongerLeaseGoesWithAHoldAroundADetachedOne(t *testing.T) {
-	for name, fixed := range map[string]time.Duration{"that was renewed": 0, "that was not": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			kit.EachLockAtOnce(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-				if !k.Reentrant {
-					return // nothing is nested
-				}
-				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 5 * time.Minute})
-				outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
-				detached := kit.Lock(t, outer.Context(t.Context()), k.Make(s, "x", time.Minute))
-				require.NoError(t, detached.Detach())
-				require.NoError(t, outer.Release())
-				kit.Await(t, "the lease of the detached hold", func() bool { return longestTTL(t, srv) < 2*time.Minute })
-				require.Greater(t, longestTTL(t, srv), 30*time.Second)
-			})
-		})
-	}
+	cases := map[string]time.Duration{"that was renewed": 0, "that was not": time.Hour}
+	eachNested(t, cases, func(
+		t *testing.T, k kit.Kind, srv *redistest.Server, name string, fixed time.Duration,
+	) {
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 5 * time.Minute})
+		outer := kit.Lock(t, t.Context(), k.Make(s, name, fixed))
+		detached := kit.Lock(t, outer.Context(t.Context()), k.Make(s, name, time.Minute))
+		require.NoError(t, detached.Detach())
+		require.NoError(t, outer.Release())
+		kit.Await(t, "the lease of the detached hold", func() bool { return longestTTLOf(t, srv, name) < 2*time.Minute })
+		require.Greater(t, longestTTLOf(t, srv, name), 30*time.Second)
+	})
 }
 
 // A call of the session that has seen the longer lease gets the lock when that of the detached hold is over, and does
