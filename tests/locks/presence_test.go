@@ -136,6 +136,7 @@ func TestWhatTellingTheProcessCosts(t *testing.T) {
 	began, running := time.Now(), kit.Stopwatch()
 	for running() < 7*time.Second {
 		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+		kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 	}
 	require.NoError(t, busy.Release())
 	sets := srv.CommandStats(t)["set"]

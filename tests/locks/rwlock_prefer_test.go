@@ -80,6 +80,7 @@ func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
 		next := kit.Lock(t, t.Context(), rw.Read()) // before the other one has left
 		require.NoError(t, read.Release())
 		read = next
+		kit.SleepUntil(time.Now().Add(10 * time.Millisecond))
 	}
 	require.Empty(t, writer)
 	require.NoError(t, read.Release())

@@ -144,7 +144,7 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 	rule.Remove()
 	h = kit.Lock(t, t.Context(), l) // when the lease of the abandoned one has ended
 	deadline := h.Deadline()
-	for ; time.Now().Before(deadline.Add(-lease / 3)); time.Sleep(5 * time.Millisecond) { // beyond every not-after
+	for ; time.Now().Before(deadline.Add(-lease / 3)); time.Sleep(100 * time.Millisecond) { // beyond every not-after
 		require.Equal(t, "mine", srv.Str(t, "GET", "x"))
 	}
 	require.NoError(t, h.Release())

@@ -106,14 +106,15 @@ func TestTryLockForAtASilentServer(t *testing.T) {
 // error of a call that did not get its turn.
 func TestTryLockForBehindACallOfItsOwnerIsBusy(t *testing.T) {
 	t.Parallel()
+	srv := redistest.Start(t)
 	for _, k := range kit.OnOneServer() {
 		if k.Twin || k.Permits {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			_, p := kit.StartProxied(t)
-			l := k.Make(kit.Open(t, p.Addr(), nil), "x", 0)
+			p := proxy.Start(t, srv.Addr())
+			l := k.Make(kit.Open(t, p.Addr(), nil), k.Name, 0)
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 			rule := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
 			owner := holdfast.NewOwner(t.Context())
@@ -151,8 +152,8 @@ func TestACancelledTryLockForIsAnError(t *testing.T) {
 		}
 	}
 	for name, wait := range waits {
-		const rounds, callers = 15, 20
-		for range rounds {
+		const callers = 20
+		for range kit.Stressed(3, 15) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			for range callers {
@@ -177,14 +178,14 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 		"fixed":   {time.Minute, 600 * time.Millisecond, 2 * time.Second},
 		"renewed": {1500 * time.Millisecond, 0, 1500 * time.Millisecond},
 	} {
+		srv := redistest.Start(t)
 		for _, k := range kit.OnOneServer() {
 			t.Run(name+"/"+k.Name, func(t *testing.T) {
 				t.Parallel()
-				srv := redistest.Start(t)
 				p := proxy.Start(t, srv.Addr())
 				s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
-				l := k.Make(s, "x", c.fixed)
-				require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "x", time.Minute)).Release())
+				l := k.Make(s, k.Name, c.fixed)
+				require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, k.Name, time.Minute)).Release())
 				p.Silence()
 				for range 3 {
 					took := kit.Stopwatch()
