@@ -353,10 +353,15 @@ func TestPermitsWithoutTheRightToALine(t *testing.T) {
 	}
 }
 
-// In a cluster the line is where the semaphore is, and served in order where the server counts who listens.
 func TestALineOfPermitsInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2)
+	permitsInACluster(t, cluster)
+	permitsWhoseSlotMoves(t, cluster)
+}
+
+// In a cluster the line is where the semaphore is, and served in order where the server counts who listens.
+func permitsInACluster(t *testing.T, cluster *redistest.Cluster) {
 	for mode, pubsub := range map[string]holdfast.PubSubMode{
 		"sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
 	} {
@@ -407,9 +412,7 @@ func TestALineOfPermitsInACluster(t *testing.T) {
 }
 
 // It moves with its slot, and while that is half moved nobody waits for long.
-func TestALineOfPermitsWhoseSlotMoves(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 2)
+func permitsWhoseSlotMoves(t *testing.T, cluster *redistest.Cluster) {
 	for kind, leased := range map[string]bool{"counting": false, "leased": true} {
 		for _, move := range []string{"moves", "is half moved"} {
 			t.Run(kind+" "+move, func(t *testing.T) {

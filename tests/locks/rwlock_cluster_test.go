@@ -224,12 +224,8 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, mine.Release())
 		require.NoError(t, kit.Lock(t, t.Context(), rwlock.New(r.writer, name, nil).Write()).Release())
 	})
-}
 
-// A writer that goes on reading after a downgrade keeps the lock, wherever its keys are.
-func TestADowngradeOnItsWayToAnotherNode(t *testing.T) {
-	t.Parallel()
-	r := newResharding(t)
+	// A writer that goes on reading after a downgrade keeps the lock, wherever its keys are.
 	splits(t, r, "downgrade", 2, func(t *testing.T, name string, split int) {
 		l := rwlock.New(r.mine, name, nil)
 		writing := kit.Lock(t, t.Context(), l.Write())
@@ -249,7 +245,7 @@ func TestADowngradeOnItsWayToAnotherNode(t *testing.T) {
 func TestAReadWriteLockMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newResharding(t)
-	for range 10 {
+	for range kit.Stressed(4, 10) {
 		name := r.name(t, "loaded")
 		var readers, writers atomic.Int64
 		var wg sync.WaitGroup
