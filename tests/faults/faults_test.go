@@ -213,8 +213,6 @@ func (o *operation) context(hit fault, n proxy.Times) (context.Context, context.
 	case hit == unhit: // it takes as long as it takes
 	case hit == stalled || o.brief && n == proxy.EveryTime:
 		return context.WithTimeout(context.Background(), deadline)
-	case o.patience > 0 && n == proxy.EveryTime: // for as long as it has, each attempt makes a connection
-		return context.WithTimeout(context.Background(), 2*deadline)
 	case o.patience > 0:
 		return context.WithTimeout(context.Background(), o.patience)
 	}
