@@ -175,7 +175,7 @@ func TestComparisonSees(t *testing.T) {
 		"nobody listens to Java":      {"listen and 1 or 0", "0"},
 		"nobody listens to the head":  {"local next = holder or head", "local next = holder"},
 		"nobody warned":               {"then fair_warn(q) end", "then end"},
-		"left in ours":                {"redis.call('LREM', q.ours, '0', owner)\nend", "\nend"},
+		"left in ours":                {"redis.call('LREM', q.ours, count, owner)\nend", "\nend"},
 		"left in due":                 {"redis.call('ZREM', q.due, owner)", ""},
 		"waiters by their scores":     {"for k = 2, #KEYS do", "for k = #KEYS, 2, -1 do"},
 	} {
