@@ -38,7 +38,7 @@ func InitQuorum(q *Quorum, label session.Label, mistake error) {
 		s = q.Locks[0].Session()
 	}
 	for _, l := range q.Locks {
-		q.which = maphash.Comparable(seed, [3]any{q.which, l.Session(), l.Line()})
+		q.which += maphash.Comparable(seed, [2]any{l.Session(), l.Line()}) // in whatever order they are given
 	}
 	q.Object = session.NewObject(s, label, mistake)
 }

@@ -282,7 +282,7 @@ func TestACallForAPermitThatIsHandedOverMeanwhile(t *testing.T) {
 // before its hold is there.
 func TestACallForAPermitThatIsHandedOverEndsBeforeTheHoldIsThere(t *testing.T) {
 	t.Parallel()
-	const tries = 100
+	tries := kit.Stressed(40, 100)
 	m := newPermitMidway(t, false, tries, time.Minute)
 	for i := range tries {
 		verb, call := "release", func(id string) error { return m.e.Release(t.Context(), id) }
@@ -359,8 +359,7 @@ func TestWhatIsFreedByForceWhileItIsHandedOverIsLost(t *testing.T) {
 		opts := &rlock.Options{FixedLease: time.Hour}
 		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
 
-		const tries = 100 // the two answers race
-		for range tries {
+		for range kit.Stressed(40, 100) { // the two answers race
 			hold := kit.Lock(t, t.Context(), rlock.New(from, kit.Orders, opts))
 			answer := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
 			handed := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return hold.HandTo(ctx, to) })

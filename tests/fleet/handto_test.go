@@ -70,7 +70,7 @@ func TestARivalNeverSeesALockThatIsHandedOver(t *testing.T) {
 				}
 				looked <- looks
 			}()
-			for i := range 300 {
+			for i := range kit.Stressed(100, 300) {
 				hold = handTo(t, t.Context(), hold, sessions[(i+1)%2])
 				require.NoError(t, hold.Err())
 			}

@@ -448,7 +448,7 @@ func TestTheEndOfAKeptJobForItsOwnOwner(t *testing.T) {
 	s := kit.Open(t, p.Addr(), nil)
 	owner := holdfast.NewOwner(t.Context())
 	job := once.New(s, report, 15*time.Millisecond, takeOver)
-	for began := time.Now(); time.Since(began) < 4*time.Second; {
+	for began := time.Now(); time.Since(began) < time.Duration(kit.Stressed(1500, 4000))*time.Millisecond; {
 		var refused *proxy.Rule
 		ran, err := job.Run(owner, func(context.Context) error {
 			refused = p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.EveryTime)

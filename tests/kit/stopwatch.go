@@ -1,9 +1,11 @@
 package kit
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -70,6 +72,17 @@ func (m *metronome) stoodStill(beats int) time.Duration {
 func Stopwatch() (elapsed func() time.Duration) {
 	began, still := time.Now(), Stillness()
 	return func() time.Duration { return time.Since(began) - still() }
+}
+
+// Running returns a context that ends when this process has run for d, without the time in which it stood still.
+func Running(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for took := Stopwatch(); ctx.Err() == nil && took() < d; { // to read it takes a while
+		}
+	}()
+	return ctx
 }
 
 // Stillness returns a function that tells for how long this process has stood still since.

@@ -31,12 +31,12 @@ func TestNobodyGetsMuchLessThanItsShare(t *testing.T) {
 		t.Run(fmt.Sprintf("%d × %d, held %v", c.sessions, c.goroutines, c.held), func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kit.Stressed(2, 5))*time.Second)
-			defer cancel()
 			counts := make([]int, c.sessions*c.goroutines)
+			sessions := kit.OpenAll(t, slices.Repeat([]*redistest.Server{srv}, c.sessions), nil)
+			ctx := kit.Running(t, time.Duration(kit.Stressed(2, 5))*time.Second)
 			var wg sync.WaitGroup
-			for i := range c.sessions {
-				l := kit.Kinds[0].Make(kit.Open(t, srv.Addr(), nil), "shared", 0)
+			for i, s := range sessions {
+				l := kit.Kinds[0].Make(s, "shared", 0)
 				for j := range c.goroutines {
 					wg.Go(func() { counts[i*c.goroutines+j] = takeTurns(ctx, l, c.held) })
 				}

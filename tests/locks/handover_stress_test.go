@@ -45,8 +45,7 @@ func TestARaceForALockThatIsHandedOver(t *testing.T) {
 	const sessions, goroutines = 3, 8
 	srv := redistest.Start(t)
 	r := &race{T: t}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kit.Stressed(2, 5))*time.Second)
-	defer cancel()
+	ctx := kit.Running(t, time.Duration(kit.Stressed(2, 5))*time.Second)
 	var all sync.WaitGroup
 	for range sessions {
 		all.Go(func() {
@@ -173,7 +172,7 @@ func (r *race) expect(err error, of ...error) {
 // Many goroutines of one session take the lock in turns without asking the server each time.
 func TestAHundredGoroutinesTakeTurns(t *testing.T) {
 	t.Parallel()
-	const goroutines, each = 128, 20
+	const goroutines, each = 128, 50
 	const turn = 10 * time.Millisecond // then another session may have it, however few of this one have had it
 	r := newRelay(t, 10*time.Second)
 	r.srv.ResetStats(t)

@@ -75,7 +75,7 @@ func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	var all sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kit.Stressed(300, 1000))*time.Millisecond)
 	defer cancel()
 	for range 3 {
 		m := multilock.New(reentrantLocks(kit.Open(t, srv.Addr(), nil), "a", "b", "c")...)

@@ -294,7 +294,6 @@ func TestAHolderOfARedLockAsksSoonWheneverItIsForgotten(t *testing.T) {
 // Calls that share an owner do not keep the lock from each other: one of them gets it.
 func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	t.Parallel()
-	const rounds = 200
 	f := kit.NewFleet(t, 5)
 	// A machine that stands still for a second must not make a release unknown.
 	slow := &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 5 * time.Second}
@@ -303,7 +302,7 @@ func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 		srv.Stop()
 	}
 	had := map[int]int{} // rounds, by how many calls got it
-	for range rounds {
+	for range kit.Stressed(60, 200) {
 		ctx := holdfast.NewOwner(t.Context())
 		var holds []*holdfast.Hold
 		for _, call := range []<-chan kit.Result{kit.GoLock(ctx, l.Lock), kit.GoLock(ctx, l.Lock)} {

@@ -99,7 +99,6 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 // Whenever a wait ends, whatever was granted is given back, even by a server that is slower than the others.
 func TestARedLockThatIsGivenUpLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	const rounds = 150
 	f := kit.NewFleet(t, 5)
 	// the lease is far longer than the test
 	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient)
@@ -108,7 +107,7 @@ func TestARedLockThatIsGivenUpLeavesNothingBehind(t *testing.T) {
 	most := time.Since(began)
 	remove := f.OnEach(acquires, proxy.Delay(most/2), proxy.EveryTime, 3)
 	had := 0
-	for range rounds {
+	for range kit.Stressed(50, 150) {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(most))
 		h, err := l.Lock(ctx)
 		if err == nil {
