@@ -57,8 +57,8 @@ func (l *Latch) Name() string { return l.object.Name }
 
 // TrySetCount closes the latch until it has been counted down n times, n from 1 to 2^53 - 1. It reports
 // whether it did: false says that the latch was closed already, and nothing was changed. It blocks for a
-// round trip, or two. [holdfast.ErrUnknown] says that the reply was lost: the latch may be set, or may still be, for a third of
-// the session's lease, at most a minute. It corresponds to trySetCount().
+// round trip, or two. [holdfast.ErrUnknown] says that the reply was lost: the latch may be set, or may still be, for a
+// third of the session's lease, at most a minute. It corresponds to trySetCount().
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	const operation = "try set count"
 	if n < 1 || n > wire.MaxCount {

@@ -147,9 +147,9 @@ func (s *stay) release(half string) {
 	s.client.do(d, func() string { return ending(h.Release()) })
 }
 
-// Four processes, or twelve in CI, read, write, do both, downgrade and look, while replies get lost, one of them is stopped
-// for longer than its lease and one is killed. Where some of them are Java's, one of these is stopped and one is killed
-// as well. A read-write lock must explain all that they saw.
+// Four processes, or twelve in CI, read, write, do both, downgrade and look, while replies get lost, one of them is
+// stopped for longer than its lease and one is killed. Where some of them are Java's, one of these is stopped and one
+// is killed as well. A read-write lock must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
 	names := []string{"rwlock", preferred, "rwlock" + withJava}
