@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -76,23 +77,35 @@ func TestAServerOfARedLockIsAskedForItsAgeOncePerConnection(t *testing.T) {
 	for _, member := range []func(*holdfast.Session, string) holdfast.Locker{kit.ReentrantMember, kit.PlainMember} {
 		l := kit.RedLock(sessions, "orders", member, kit.Careful)
 		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // when they have been up for a lease
-		asked := func() (info []int64) {
+		// A busy machine may break a connection, since the lease is short. Then a server may be another one.
+		var before [][]int64 // the sessions' connections at each call so far
+		asked := func() (all int64) {
+			var now []int64
+			for _, s := range sessions {
+				now = append(now, (*session.Session)(s).Connections())
+			}
+			before = append(before, now)
 			for range 20 {
 				require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 			}
-			for _, one := range srv {
-				info = append(info, one.CommandStats(t)["info"])
+			for i, one := range srv {
+				info := one.CommandStats(t)["info"]
 				one.ResetStats(t)
+				if n := len(before); n > 1 { // the first time, each has been asked just before
+					require.Less(t, info, int64(10), i)
+					if (*session.Session)(sessions[i]).Connections() == before[n-2][i] {
+						require.Zero(t, info, i)
+					}
+				}
+				all += info
 			}
-			return info
+			return all
 		}
-		asked()
-		require.Equal(t, []int64{0, 0, 0}, asked())
+		for range 3 {
+			asked()
+		}
 		srv[0].Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		again := asked()
-		require.Positive(t, again[0], "another server may be there by now")
-		require.Less(t, again[0], int64(10))
-		require.Equal(t, []int64{0, 0}, again[1:])
+		require.Positive(t, asked(), "another server may be there by now")
 	}
 }
 
