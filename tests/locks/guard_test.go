@@ -380,12 +380,16 @@ func TestInAClusterAGuardWantsTheSlotOfTheLock(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2)
 	s := kit.OpenCluster(t, c, &holdfast.Options{
-		Lease: kit.Lease, MapName: func(name string) string { return "app:" + name },
+		Lease:   10 * time.Minute, // nothing is renewed while calls are counted
+		MapName: func(name string) string { return "app:" + name },
 	})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true})
 	require.NoError(t, err)
 	defer client.Close()
 	single := kit.NewClient(t, c.Nodes[0].Addr())
+	for name := range strings.SplitSeq("a b c d e f g h", " ") { // on both nodes: a session looks at one that it meets
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, name, nil)).Release())
+	}
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 
 	const right = "{app:orders}:stock"
@@ -404,6 +408,7 @@ func TestInAClusterAGuardWantsTheSlotOfTheLock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, right, valueOf(reply.ToString()))
 
+	settled()
 	before := calls()
 	const says = `key "stock:1" is not in the slot of "app:orders": ` +
 		`in a cluster it must have the same hash tag, "{app:orders}"`
