@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
 	"slices"
@@ -290,24 +291,26 @@ func closeWithoutReplies(
 	return closed, kit.Within(t, time.Second, end, "the end of the call")
 }
 
+var callsThatCloseEnds = map[string]func(ctx context.Context, s *holdfast.Session) error{
+	"Lock": func(ctx context.Context, s *holdfast.Session) error {
+		return kit.ErrorOf(rlock.New(s, "x", nil).Lock(ctx))
+	},
+	"TryLock": func(ctx context.Context, s *holdfast.Session) error {
+		return kit.ErrorOf(setlock.New(s, "x", nil).TryLock(ctx))
+	},
+	"Locked": func(ctx context.Context, s *holdfast.Session) error {
+		return kit.ErrorOf(rlock.New(s, "x", nil).Locked(ctx))
+	},
+	"Acquire": func(ctx context.Context, s *holdfast.Session) error {
+		return semaphore.New(s, "y").Acquire(ctx, 1)
+	},
+}
+
 // A call whose reply does not come before Close gives up ends because the session does, and says so.
 func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for name, call := range map[string]func(ctx context.Context, s *holdfast.Session) error{
-		"Lock": func(ctx context.Context, s *holdfast.Session) error {
-			return kit.ErrorOf(rlock.New(s, "x", nil).Lock(ctx))
-		},
-		"TryLock": func(ctx context.Context, s *holdfast.Session) error {
-			return kit.ErrorOf(setlock.New(s, "x", nil).TryLock(ctx))
-		},
-		"Locked": func(ctx context.Context, s *holdfast.Session) error {
-			return kit.ErrorOf(rlock.New(s, "x", nil).Locked(ctx))
-		},
-		"Acquire": func(ctx context.Context, s *holdfast.Session) error {
-			return semaphore.New(s, "y").Acquire(ctx, 1)
-		},
-	} {
+	for name, call := range callsThatCloseEnds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// Of permits that are taken meanwhile Close knows nothing.
@@ -323,18 +326,10 @@ func TestCloseIsWhyCallsEndThatHaveNoReply(t *testing.T) {
 func TestCloseIsWhyCallsEndThatHaveNoConnection(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for name, call := range map[string]func(ctx context.Context, s *holdfast.Session) error{
-		"Lock": func(ctx context.Context, s *holdfast.Session) error {
-			return kit.ErrorOf(rlock.New(s, "x", nil).Lock(ctx))
-		},
-		"TryLock": func(ctx context.Context, s *holdfast.Session) error {
+	calls := maps.Clone(callsThatCloseEnds)
+	maps.Copy(calls, map[string]func(ctx context.Context, s *holdfast.Session) error{
+		"TryLock of an rlock": func(ctx context.Context, s *holdfast.Session) error {
 			return kit.ErrorOf(rlock.New(s, "x", nil).TryLock(ctx))
-		},
-		"Locked": func(ctx context.Context, s *holdfast.Session) error {
-			return kit.ErrorOf(rlock.New(s, "x", nil).Locked(ctx))
-		},
-		"Acquire": func(ctx context.Context, s *holdfast.Session) error {
-			return semaphore.New(s, "y").Acquire(ctx, 1)
 		},
 		"TryAcquire": func(ctx context.Context, s *holdfast.Session) error {
 			return semaphore.New(s, "y").TryAcquire(ctx, 1)
@@ -342,7 +337,8 @@ func TestCloseIsWhyCallsEndThatHaveNoConnection(t *testing.T) {
 		"Release": func(ctx context.Context, s *holdfast.Session) error {
 			return semaphore.New(s, "y").Release(ctx, 1)
 		},
-	} {
+	})
+	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := proxy.Start(t, srv.Addr())

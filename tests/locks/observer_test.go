@@ -385,9 +385,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 					s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second, Observer: all(o)[what]})
 					hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), name, 0))
 					got := kit.GoLock(t.Context(), k.Make(s, name, 0).Lock)
-					kit.Await(t, "a subscription", func() bool {
-						return len(srv.Strs(t, "PUBSUB", "CHANNELS", "*"+name+"*")) > 0
-					})
+					kit.WaitingFor(t, k, srv, name)
 					require.NoError(t, hold.Release())
 					h := kit.Granted(t, kit.LongestWait, got, "the lock")
 					trusted := h.Deadline()

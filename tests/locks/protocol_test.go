@@ -21,13 +21,7 @@ func TestEveryKindSpeaksTheOldProtocol(t *testing.T) {
 		for _, k := range kit.OnOneServer() {
 			hold := kit.Lock(t, t.Context(), k.Make(a, k.Name, 0))
 			got := kit.GoLock(t.Context(), k.Rival(b, k.Name, 0).Lock)
-			if k.Polls {
-				kit.Waiting(t, k, srv)
-			} else {
-				kit.Await(t, "a subscription", func() bool {
-					return len(srv.Strs(t, "PUBSUB", "CHANNELS", "*{"+k.Name+"*")) > 0
-				})
-			}
+			kit.WaitingFor(t, k, srv, "{"+k.Name)
 			require.NoError(t, hold.Release())
 			next := kit.Granted(t, kit.Told, got, "the waiter's lock")
 			require.NoError(t, next.Extend(t.Context(), 2*time.Second))
