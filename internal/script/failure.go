@@ -174,13 +174,13 @@ func disown(err error) error {
 }
 
 // Interrupted reports whether err comes from a script that had begun, and may have changed something. At a replica it
-// has not, nor where too few replicas are: its first write was refused.
+// has not, nor where there are too few replicas, no memory or no disk: the server refuses only a script's first write.
 func Interrupted(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok || !strings.Contains(answer.Error(), "@user_script") {
 		return false
 	}
-	return !ofReplica(answer.Error()) && codeOf(answer.Error()) != "NOREPLICAS"
+	return !ofReplica(answer.Error()) && !slices.Contains([]string{"NOREPLICAS", "OOM", "MISCONF"}, codeOf(answer.Error()))
 }
 
 // Answered reports whether err has a refusal of the server's, which is not silent then.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +153,29 @@ func TestAnOwedReleaseThatFindsNothingEndsTheHold(t *testing.T) {
 
 // MISCONF is the reply of a server that cannot write its snapshots.
 const misconf = "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
+
+// A server that cannot write to its disk refuses a script before it has changed anything. So nothing is given back, and
+// neither Close nor a warning says that a lock may be taken.
+func TestNothingIsOwedForWhatWasRefusedBecauseOfTheDisk(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	dir := srv.Strs(t, "CONFIG", "GET", "dir")[1]
+	require.NoError(t, os.RemoveAll(dir))
+	srv.Do(t, "CONFIG", "SET", "save", "3600 1")
+	srv.Do(t, "BGSAVE")
+	kit.Await(t, "the snapshot to fail", func() bool {
+		_, err := srv.Try("SET", "y", "z")
+		return err != nil && strings.HasPrefix(err.Error(), "MISCONF")
+	})
+	log := &kit.Journal{}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Logger: log.JsonLogger(), Anonymous: true})
+	for _, k := range kit.OnOneServer() {
+		_, err := k.Make(s, k.Name, 0).Lock(t.Context())
+		refused(t, err, "MISCONF")
+	}
+	require.NoError(t, s.Close())
+	require.Empty(t, log.Entries(t, "holdfast: refused to be given back"))
+}
 
 // If the server refuses to take counts back, for whatever reason, they come back later, each once.
 func TestACountThatIsRefusedIsOwed(t *testing.T) {
