@@ -216,7 +216,7 @@ func Do(ctx context.Context, take func(context.Context) (*Hold, error), work fun
 			if errors.Is(released, ErrLost) {
 				lost = released
 			} else {
-				session.Warn("release failed", hold.core(), released)
+				session.Unreleased(hold.core(), released)
 			}
 		}
 		if lost != nil && !errors.Is(err, lost) {

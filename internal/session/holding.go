@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/scope"
@@ -56,9 +57,16 @@ func Reclaim(h Holding) {
 	go func() { // other cleanups wait for this one; and an observer that is told of the end may close the session
 		h.LogUnreachable(h.Label())
 		if err := h.Release(); err != nil {
-			Warn("release failed", h, err)
+			Unreleased(h, err)
 		}
 	}()
+}
+
+// Unreleased logs why a release failed, unless somebody has ended the hold meanwhile: Close gives it back itself.
+func Unreleased(h Holding, err error) {
+	if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrNotHeld) {
+		Warn("release failed", h, err)
+	}
 }
 
 // Warn logs what went wrong with a hold but is not returned to anybody.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,6 +185,39 @@ func TestDo(t *testing.T) {
 		})
 		free(t)
 	})
+}
+
+// Close gives back what work that ends meanwhile has not released yet, so that is no release that failed.
+func TestDoIsSilentAboutAHoldThatCloseGivesBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for range 5 {
+		log := &kit.Journal{}
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Logger: log.JsonLogger()})
+		closing := make(chan struct{})
+		var works, begun sync.WaitGroup
+		for i := range 300 { // so many that Close needs some time to end them
+			begun.Add(1)
+			works.Go(func() {
+				err := holdfast.Do(t.Context(), rlock.New(s, strconv.Itoa(i), nil).Lock, func(context.Context) error {
+					begun.Done()
+					<-closing
+					return nil
+				})
+				assert.True(t, err == nil || errors.Is(err, holdfast.ErrClosed), "%v", err)
+			})
+		}
+		begun.Wait()
+		works.Go(func() {
+			defer close(closing)
+			_, err := rlock.New(s, "0", nil).Lock(t.Context())
+			assert.ErrorIs(t, err, holdfast.ErrClosed)
+		})
+		require.NoError(t, s.Close())
+		works.Wait()
+		require.Empty(t, log.Entries(t, "holdfast: release failed"))
+		require.Zero(t, srv.Int(t, "DBSIZE"))
+	}
 }
 
 func TestAnEndedCtxSendsNothing(t *testing.T) {
