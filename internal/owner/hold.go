@@ -33,8 +33,11 @@ func (h *Hold[H]) Trust() time.Duration { return time.Duration(h.trust.Load()) }
 // Trusted reports whether the hold is trusted now.
 func (h *Hold[H]) Trusted(now time.Duration) bool { return now < h.Trust() }
 
-// Limit makes the hold trusted at most until then, unless it has been renewed.
-func (h *Hold[H]) Limit(until time.Duration) { h.trust.Store(int64(min(h.Trust(), until))) }
+// Limit makes the hold trusted at most until then, unless it has been renewed. If that was over when the reply came,
+// trust ends at that moment: nothing is held for less than no time.
+func (h *Hold[H]) Limit(until time.Duration) {
+	h.trust.Store(int64(max(min(h.Trust(), until), h.acquired)))
+}
 
 // Believe makes the hold trusted until then because of a call sent at sent, unless that says nothing. It
 // reports whether the hold was trusted at all: no reply revives one that was not (G1).

@@ -440,3 +440,20 @@ func TestDebts(t *testing.T) {
 	d.Refused(0)
 	assert.False(t, d.MayReturn(0))
 }
+
+// What limits a hold may have been over when the reply came, after a process stood still. It is not trusted then, and
+// was not held for less than no time.
+func TestALimitThatWasOverEndsAHoldAtItsBeginning(t *testing.T) {
+	const acquired = time.Minute
+	for until, want := range map[time.Duration]time.Duration{
+		acquired - time.Second: acquired,
+		acquired + time.Second: acquired + time.Second,
+		acquired + time.Hour:   acquired + trust,
+	} {
+		var h Hold[int]
+		h.Begin(1, acquired, acquired+trust)
+		h.Limit(until)
+		assert.Equal(t, want, h.Trust(), until)
+		assert.Equal(t, want > acquired, h.Trusted(acquired), until)
+	}
+}
