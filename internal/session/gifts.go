@@ -35,7 +35,7 @@ func (o *Object) Give(operation string, g Gift) error {
 	case mayPass(err) && o.owe(g, err):
 		return o.Fail(operation, Unknown(err))
 	default:
-		return o.Fail(operation, o.session.Ended(Explain(context.Background(), err)))
+		return o.Fail(operation, Explain(context.Background(), err))
 	}
 }
 
