@@ -199,11 +199,7 @@ func longer(x, y int64) int64 {
 func serverNow(ctx context.Context, client rueidis.Client) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ask := func() (rueidis.RedisMessage, error) { return client.Do(ctx, client.B().Time().Build()).ToMessage() }
-	if client.Mode() == rueidis.ClientModeCluster {
-		ask = func() (rueidis.RedisMessage, error) { return cluster.Ask(ctx, client, "TIME") }
-	}
-	answer, err := ask()
+	answer, err := cluster.Ask(ctx, client, "TIME")
 	if err != nil {
 		return 0, err
 	}
