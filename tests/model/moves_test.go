@@ -132,7 +132,8 @@ func (w *world) travel(r rules, i int, emit emit) {
 		w.silence(r, i, "loses the reply to", emit)
 		return
 	}
-	if n := w.faulty(); n != nil && g.doing == releasing {
+	if g.doing == releasing && w.bounds.faults > 0 {
+		n := w.faulty()
 		n.refused(r, i)
 		emit(event{who: requests[i], msg: g.msg, then: "is refused"}, n, fine)
 	}
@@ -144,11 +145,9 @@ func (w *world) travel(r rules, i int, emit emit) {
 	}
 	n.settled(g.msg, m.answer)
 	emit(event{who: requests[i], msg: g.msg, then: "is executed:", answer: m.answer}, n, fine)
-	if w.room(g.msg) && w.bounds.faults > 0 {
-		n = w.clone()
-		n.stray = append(n.stray, g.msg)
-		n.silence(r, i, "leaves in the network", emit)
-		n.drop()
+	if w.keep(g.msg) {
+		w.silence(r, i, "leaves in the network", emit)
+		w.stray = w.stray[:len(w.stray)-1]
 	}
 	w.silence(r, i, "drops", emit)
 }
