@@ -1,4 +1,4 @@
-package holdfast_test
+package holdfasttest_test
 
 import (
 	"reflect"
@@ -17,7 +17,8 @@ import (
 )
 
 // The types of the API have the methods that are written for users, and nothing internal: no fields, and no methods
-// by embedding.
+// by embedding. The test is here since these tests import all kinds anyway: with it the tests of the root had them
+// compiled once more.
 func TestNothingOfTheInsideIsExported(t *testing.T) {
 	for _, of := range []any{
 		holdfast.Session{},
