@@ -250,6 +250,10 @@ func TestBarrierScript(t *testing.T) {
 			seed: permitsSeed("2", map[string]float64{partyA: 1}), call: arriveAt{id: partyA}, reply: []any{int64(0)},
 			after: permits("2", map[string]float64{partyA: 1}),
 		},
+		"its lease is over, and another's is not": {
+			seed: permitsSeed("1", map[string]float64{partyA: 1, partyB: never}), call: arriveAt{id: partyA},
+			reply: []any{int64(0)}, after: permits("1", map[string]float64{partyA: 1, partyB: never}),
+		},
 		"another number of places": {
 			seed: lives(partyA), call: arriveAt{id: partyA, parties: 4}, reply: []any{int64(0), int64(3)},
 			after: state{"x": token("2")}, due: due(partyA),

@@ -180,8 +180,8 @@ func TestLineReleaseScript(t *testing.T) {
 			after: locked(ours, "1", line(second, third)),
 		},
 		"leaves as the first, and tells the next": {
-			seed: with(seed(ours, "1"), inLine(waiter, second)), call: release{leaves: true}, reply: int64(0),
-			after: locked(ours, "1", line(second)), messages: []redistest.Message{told("b", "first")},
+			seed: with(seed(ours, "1"), inLine(waiter, second, third)), call: release{leaves: true}, reply: int64(0),
+			after: locked(ours, "1", line(second, third)), messages: []redistest.Message{told("b", "first")},
 		},
 		"leaves as the first, and the next does not hear": {
 			seed: with(seed(ours, "1"), inLine(waiter, second)), hears: "nothing", call: release{leaves: true},

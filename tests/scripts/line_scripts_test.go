@@ -226,6 +226,9 @@ func TestLineStandScript(t *testing.T) {
 			seed: inLine(waiter), call: stand{bare: true, again: true}, reply: now{},
 			after: locked(me, "1", line(waiter)),
 		},
+		"takes a free lock at once without knowing the line": {
+			call: stand{bare: true}, reply: now{}, after: locked(me, "1"),
+		},
 		"cannot stand without knowing the line": {
 			seed: seed(java, "1"), call: stand{bare: true},
 			reply: []any{int64(0), now{}, lastsFor(10000), int64(-1)}, after: locked(java, "1"),

@@ -32,13 +32,16 @@ func alive(scores map[string]float64) map[string]redistest.Value {
 }
 
 // inLineTold stores a waiter at the end of the line that was told a second ago.
-func inLineTold(waiter string) [][]string {
+func inLineTold(waiter string) [][]string { return inLineFor("4000", waiter) }
+
+// inLineFor stores a waiter at the end of the line that lives on for so many ms.
+func inLineFor(ms, waiter string) [][]string {
 	return [][]string{
 		{"RPUSH", lineKey, waiter},
 		{"PEXPIRE", lineKey, "40000"},
 		{
-			"EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 + 4000, ARGV[1])",
-			"1", aliveKey, waiter,
+			"EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 + ARGV[2], ARGV[1])",
+			"1", aliveKey, waiter, ms,
 		},
 		{"PEXPIRE", aliveKey, "40000"},
 	}
@@ -66,6 +69,10 @@ func TestPermitLineScripts(t *testing.T) {
 			seed: with(free("0"), inLine(wantsOne, wantsTwo)), call: addPermits{n: "1"}, reply: heard(0),
 			after: counted("1", lists(wantsOne, wantsTwo), alive(scores{wantsTwo: until})),
 			due:   map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"tells one that has called a while ago": {
+			seed: with(free("0"), inLineFor("10000", wantsOne)), call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
 		},
 		"tells all for whom there is room": {
 			listens: []string{channelOf("d")},
@@ -374,6 +381,11 @@ func TestExpirableLineScripts(t *testing.T) {
 			seed: with(permitsSeed("1", nil), inLineTold(wantsOne)), call: acquirePermits{lease: "0", waits: true, ids: a},
 			reply: head(0, -1), after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
 		},
+		"takes nothing that is for those in the line, who leave it too few": {
+			seed: with(permitsSeed("2", nil), inLineTold(wantsOne)),
+			call: acquirePermits{lease: "0", waits: true, ids: []string{"a", "c"}},
+			reply: head(0, -1), after: has("2", nil, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
+		},
 		"takes what is free, whoever waits, unless it waits itself": {
 			seed: with(permitsSeed("1", nil), inLine(wantsOne)), call: acquirePermits{lease: "0", ids: a},
 			reply: now{}, after: has("0", scores{"a": never}, line(wantsOne)),
@@ -402,6 +414,12 @@ func TestExpirableLineScripts(t *testing.T) {
 			seed: with(permitsSeed("1", nil), inLineTold(wantsIt), inLine(wantsOne)),
 			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: now{},
 			after: has("0", scores{"a": never}, line(wantsOne)),
+		},
+		"has its turn, and tells the next of what came back besides": {
+			seed: with(permitsSeed("2", nil), inLine(wantsIt, wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: now{},
+			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
 		},
 		"has its turn when a lease is over, and tells the next of what came back besides": {
 			seed: with(permitsSeed("0", scores{"c": 1, "d": 1}), inLine(wantsIt, wantsOne)),
@@ -445,9 +463,9 @@ func TestExpirableLineScripts(t *testing.T) {
 			messages: append([]redistest.Message{{Channel: scChannel, Payload: "1"}}, may("b")...),
 		},
 		"tells the others of what is left over": {
-			seed:    with(permitsSeed("0", scores{"a": never, "c": never}), inLine(wantsOne)),
+			seed:    with(permitsSeed("1", scores{"a": never, "c": never}), inLine(wantsOne)),
 			listens: besides, call: releasePermits{ids: []string{"a", "c"}}, reply: int64(2),
-			after: has("2", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: left("b", "2"),
+			after: has("3", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: left("b", "2"),
 		},
 		"gives back without knowing the line": {
 			seed: with(permitsSeed("0", scores{"a": never}), inLine(wantsOne)), call: releasePermits{bare: true, ids: a},

@@ -90,6 +90,11 @@ func TestStandToWriteScript(t *testing.T) {
 			seed: javas, call: standWrite{}, reply: in(4000, 1),
 			after: all(javasStay, writers(wantsToWrite), some), due: map[string]int{wantsToWrite: standing},
 		},
+		"stands behind one without an expiry": {
+			seed: with(javas, persisted), call: standWrite{}, reply: in(4000, 1),
+			after: all(beside(lockKey, endless("mode", "write", java+":write", "1")), writers(wantsToWrite), some),
+			due:   map[string]int{wantsToWrite: standing},
+		},
 		"stands behind others": {
 			seed: with(javas, writersWait(soon, wantsOne)), call: standWrite{}, reply: in(4000, 0),
 			after: all(javasStay, writers(wantsOne, wantsToWrite), writersAlive(wantsOne), some),

@@ -96,6 +96,16 @@ func TestReleaseReadScript(t *testing.T) {
 			call: releaseRead{target: 1, ceiling: 2, lease: "60000", also: 1}, reply: int64(1),
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(10),
 		},
+		"several at once": {
+			seed: with(rwSeed(60, "mode", "read", "a:1", "3"), reads("a:1", 20, 60, 60)),
+			call: releaseRead{target: 1, ceiling: 3, also: 1}, reply: int64(1),
+			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(20),
+		},
+		"a late copy raises no count": {
+			seed: with(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
+			call: releaseRead{target: 2, ceiling: 3, lease: "60000", also: 2}, reply: int64(1),
+			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(10),
+		},
 		"what is newer stays": {
 			seed: with(rwSeed(10, "mode", "read", "a:1", "3"), reads("a:1", 10, 10, 10)),
 			call: releaseRead{ceiling: 2}, reply: int64(1),
@@ -123,7 +133,7 @@ func TestReleaseWriteScript(t *testing.T) {
 			call: releaseWrite{}, reply: freed, after: keyspace(nil), messages: writeFreed,
 		},
 		"lowers the count, and no lease": {
-			seed: rwSeed(60, "mode", "write", "a:1:write", "2"),
+			seed: rwSeed(60, "mode", "write", "a:1:write", "3"),
 			call: releaseWrite{target: 1}, reply: int64(1),
 			after: keyspace(lockOf("mode", "write", "a:1:write", "1")), ttl: about(60),
 		},

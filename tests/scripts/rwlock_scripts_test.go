@@ -120,6 +120,13 @@ func TestAcquireReadScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "read", "a:1", "3"), a1, a3), ttl: about(30),
 			ttls: map[string]int{a3: 30},
 		},
+		"takes a free lock with a number beyond": {
+			call: acquireRead{target: 2}, reply: taken, after: keyspace(lockOf("mode", "read", "a:1", "2"), a2), ttl: about(30),
+		},
+		"a key that was left behind has its lease": {
+			seed: reads("a:1", 60), call: acquireRead{}, reply: taken,
+			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(30), ttls: map[string]int{a1: 30},
+		},
 		"a copy changes no count and shortens nothing": {
 			seed: with(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 60)),
 			call: acquireRead{}, reply: taken,
@@ -197,8 +204,8 @@ func TestAcquireWriteScript(t *testing.T) {
 		},
 		"again, without adding leases up": {
 			seed: rwSeed(20, "mode", "write", "a:1:write", "1"),
-			call: acquireWrite{target: 2}, reply: taken,
-			after: keyspace(lockOf("mode", "write", "a:1:write", "2")), ttl: about(30),
+			call: acquireWrite{target: 3}, reply: taken,
+			after: keyspace(lockOf("mode", "write", "a:1:write", "3")), ttl: about(30),
 		},
 		"again, without shortening": {
 			seed: rwSeed(60, "mode", "write", "a:1:write", "1"),

@@ -99,8 +99,8 @@ func TestScripts(t *testing.T) {
 		},
 		"raises the count and the expiry": {
 			seed: seed("a:1", "1"),
-			call: acquire{target: 2}, reply: now{},
-			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(30),
+			call: acquire{target: 3}, reply: now{},
+			after: map[string]redistest.Value{lockKey: hash("a:1", "3")}, ttl: about(30),
 		},
 		"never shortens the expiry": {
 			seed: seed("a:1", "1"),
@@ -325,7 +325,9 @@ func TestScriptsRefuseBadLeases(t *testing.T) {
 	srv := redistest.Start(t)
 	bad := []string{"0", "-1", "0.5", "1.5", "9007199254740992", "1e300", "inf", "nan", "", "abc", "0x10p3"}
 	for _, lease := range bad {
-		for _, c := range []caller{acquire{}, renew{by: "lock_renew", keys: []string{lockKey}, owners: []string{me}}} {
+		for _, c := range []caller{
+			acquire{}, acquireSet{}, renew{by: "lock_renew", keys: []string{lockKey}, owners: []string{me}},
+		} {
 			_, err := srv.Try(withLease(c, lease)...)
 			assert.ErrorContains(t, err, "lease must be", "%q", lease)
 		}
