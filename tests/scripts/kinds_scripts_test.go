@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,7 +43,48 @@ func TestScriptsOfSetlocksTellCounts(t *testing.T) {
 		"a count":           {seed: seed, call: acquireSet{}, fails: fails, after: count},
 		"a count by force":  {seed: seed, call: forceSet{}, fails: fails, after: count},
 		"a count's holders": {seed: seed, call: look("setlock_holders", lockKey), fails: fails, after: count},
+		"a count that is asked for": {
+			seed: seed, call: call{"lock_ask", []string{lockKey, "asked"}, []string{publishes, channel}}, fails: fails,
+			after: count,
+		},
 		"a token of digits": {seed: token, call: acquireSet{}, reply: append(unasked(0), lastsFor(10000)), after: expires},
+	})
+}
+
+// What is no count, as it is too large, nobody takes for one, or for nothing.
+func TestScriptsOfCountsTellWhatIsNone(t *testing.T) {
+	t.Parallel()
+	const large = "9007199254740992" // 2^53
+	steps, ids := map[string]step{}, []string{"a"}
+	for i, c := range []caller{
+		takePermits{n: "1"},
+		takePermits{n: "1", stands: true},
+		addPermits{n: "1"},
+		setPermits{},
+		drainPermits{},
+		leavePermits{},
+		deletePermits{},
+		expirePermits{when: "after", ms: "30000"},
+		acquirePermits{lease: "0", ids: ids},
+		releasePermits{ids: ids},
+		countPermits{},
+		growPermits{n: "1"},
+		resizePermits{n: "1"},
+		setLatch{},
+		countDown{},
+		deleteLatch{},
+		look("count_value", lockKey), look("count_life", lockKey),
+	} {
+		steps[fmt.Sprint("no count ", i)] = step{
+			seed: [][]string{{"SET", lockKey, large}}, call: c, fails: "WRONGTYPE", after: beside(lockKey, token(large)),
+		}
+	}
+	runSteps(t, steps)
+	runSteps(t, map[string]step{
+		"a hash of something else": {
+			seed: [][]string{{"HSET", lockKey, "name", "precious"}}, call: look("lock_holders", lockKey), fails: "WRONGTYPE",
+			after: beside(lockKey, endless("name", "precious")),
+		},
 	})
 }
 

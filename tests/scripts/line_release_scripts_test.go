@@ -138,6 +138,16 @@ func TestLineReleaseScript(t *testing.T) {
 			call: release{}, reply: int64(4), after: line(second),
 			messages: []redistest.Message{told("b", "free"), saidFree},
 		},
+		"is free for others with one chance in four": { // one waits in the line, and one besides
+			seed: with(mine, inLine(second)), listens: []string{channel}, dice: notForThem + "t = t - t % 1000 + 249",
+			call: release{}, reply: int64(4), after: line(second),
+			messages: []redistest.Message{told("b", "free"), saidFree},
+		},
+		"hands on with the other three": {
+			seed: with(mine, inLine(second)), listens: []string{channel}, dice: notForThem + "t = t - t % 1000 + 250",
+			call: release{}, reply: int64(3), after: locked("b:1", "1"),
+			messages: []redistest.Message{told("b", "b:1 0")},
+		},
 		"hands on although others wait": {
 			seed: with(mine, inLine(second)), listens: []string{channel},
 			call: release{}, reply: int64(3), after: locked("b:1", "1"),

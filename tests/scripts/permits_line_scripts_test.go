@@ -39,12 +39,16 @@ func inLineFor(ms, waiter string) [][]string {
 	return [][]string{
 		{"RPUSH", lineKey, waiter},
 		{"PEXPIRE", lineKey, "40000"},
-		{
-			"EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 + ARGV[2], ARGV[1])",
-			"1", aliveKey, waiter, ms,
-		},
+		untilIn(ms, aliveKey, waiter),
 		{"PEXPIRE", aliveKey, "40000"},
 	}
+}
+
+// untilIn stores in a sorted set the moment that comes in so many ms.
+func untilIn(ms, key, member string) []string {
+	const script = `local now = redis.call('TIME')
+		redis.call('ZADD', KEYS[1], now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[2], ARGV[1])`
+	return []string{"EVAL", script, "1", key, member, ms}
 }
 
 // channelOf is where the session of a waiter listens, for PUBSUB, which does not count who listens to all channels.
@@ -382,8 +386,8 @@ func TestExpirableLineScripts(t *testing.T) {
 			reply: head(0, -1), after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
 		},
 		"takes nothing that is for those in the line, who leave it too few": {
-			seed: with(permitsSeed("2", nil), inLineTold(wantsOne)),
-			call: acquirePermits{lease: "0", waits: true, ids: []string{"a", "c"}},
+			seed:  with(permitsSeed("2", nil), inLineTold(wantsOne)),
+			call:  acquirePermits{lease: "0", waits: true, ids: []string{"a", "c"}},
 			reply: head(0, -1), after: has("2", nil, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
 		},
 		"takes what is free, whoever waits, unless it waits itself": {

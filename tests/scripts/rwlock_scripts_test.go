@@ -168,6 +168,10 @@ func TestAcquireReadScript(t *testing.T) {
 			call: acquireRead{behind: true}, reply: taken,
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1),
 		},
+		"behind a writer that waits": {
+			seed: [][]string{untilIn("10000", rwWriters, "b:1")}, call: acquireRead{behind: true}, reply: busyNow,
+			after: keyspace(nil), due: map[string]int{"b:1": 10000},
+		},
 		"behind a writer that has been waiting too long": {
 			seed: [][]string{{"ZADD", rwWriters, "1000", "b:1"}, {"EXPIRE", rwWriters, "5"}},
 			call: acquireRead{behind: true}, reply: taken,

@@ -97,6 +97,7 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 		},
 		{`lock "": 0 locks are given, must be at least 3`, multilock.New(multilock.NewRedLock(nil, nil))},
 		{`lock: a lock is nil`, multilock.New((*rlock.Mutex)(nil))},
+		{`lock: a lock is nil`, multilock.New(rlock.New(s, "h", nil), multilock.New(rlock.New(s, "i", nil), nil))},
 		{`lock "g": Options.Token is set, must not be`, multilock.New(setlock.New(s, "g", &setlock.Options{Token: "host"}))},
 	} {
 		_, err := c.m.Lock(t.Context())
