@@ -102,9 +102,9 @@ elseif id ~= '' and at > 0 then
   end
 end
 
-if gen > 0 and full and ARGV[6] == '1' and live < tonumber(ARGV[5]) then
+if full and ARGV[6] == '1' and live < tonumber(ARGV[5]) then
   gen, full, arrived, changed, over = gen + 1, false, 0, true, true
-elseif gen > 0 and full and arrived >= live and muster() then
+elseif full and arrived >= live and muster() then
   tripped, gen, arrived, changed, over = gen, gen + 1, 0, true, true
 end
 

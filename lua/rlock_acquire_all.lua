@@ -31,25 +31,14 @@ end
 local time = now()
 if time > tonumber(ARGV[2]) then return {-2, time} end
 
-local function take(i)
+-- What a server refuses, it refuses for the first lock: then no other one has been taken.
+for i = 1, #KEYS do
   if left[i] == -2 then
     redis.call('HSET', KEYS[i], owner, '1')
-    return expire(KEYS[i], ARGV[i + 2])
-  end
-  if left[i] < leases[i] then redis.call('PEXPIRE', KEYS[i], ARGV[i + 2]) end
-end
-
-local function undo(n)
-  for i = 1, n do
-    if left[i] == -2 then redis.call('DEL', KEYS[i]) end
-  end
-end
-
-for i = 1, #KEYS do
-  local refused = take(i)
-  if refused then
-    undo(i)
-    return refused
+    local refused = expire(KEYS[i], ARGV[i + 2])
+    if refused then return refused end
+  elseif left[i] < leases[i] then
+    redis.call('PEXPIRE', KEYS[i], ARGV[i + 2])
   end
 end
 return time

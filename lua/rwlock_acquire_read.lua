@@ -37,7 +37,7 @@ if not free then
 end
 local ours = count or writing
 if nested and not ours then return {-1, 0} end
-if not ours and not free and not mode then return wrong_lock() end
+if not free and not mode then return wrong_lock() end
 
 local time = now()
 if not ours and not free and mode ~= 'read' then return {0, time, pttl} end

@@ -54,8 +54,7 @@ local first = true
 local l = {line = line, alive = KEYS[i + 2], publish = ARGV[6], reach = ARGV[7]}
 if some and line then
   -- USES line_room
-  some = call('LLEN', line) > 0
-  first = not some or line_room(l, 1, waiter, time) > 0
+  first = line_room(l, 1, waiter, time) > 0
 end
 
 if free and first then

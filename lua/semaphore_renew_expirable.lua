@@ -23,7 +23,6 @@ local function renew(permits, id)
   local present = tonumber(score)
   if not present or present <= time then return 0 end
   if present > time + lease then return present - time end
-  if present == time + lease then return 1 end
   -- A server without memory refuses ZADD, unless something was written before: this removes none.
   local allowed = redis.pcall('ZREM', permits, '')
   if type(allowed) == 'table' then return allowed.err end
