@@ -108,12 +108,10 @@ func (p *protocol) Proof(owner string) kind.Proof {
 	return kind.Proof{Key: p.lock().Key(), As: kind.Field, Owner: owner}
 }
 
-// On is the same lock of another session.
+// On is the same lock of another session, for a hold: nobody takes the lock by it.
 func (p *protocol) On(s *session.Session) *core.Lock {
 	l := p.lock()
-	return New((*holdfast.Session)(s), l.Name, &Options{
-		FixedLease: l.FixedLease, NonReentrant: l.NonReentrant, Backoff: l.Backoff, Fenced: p.fenced, TokenTTL: l.TokenTTL,
-	}).lock()
+	return New((*holdfast.Session)(s), l.Name, &Options{FixedLease: l.FixedLease}).lock()
 }
 
 func (p *protocol) Trim(t kind.Trim) *script.Call {

@@ -99,12 +99,10 @@ type writer struct {
 	told string // the channel on which the session is told
 }
 
-// On is the same half of another session.
+// On is the same half of another session, for a hold: nobody takes the half by it.
 func (p *writer) On(s *session.Session) *core.Lock {
 	l := p.lock
-	return New((*holdfast.Session)(s), l.Name, &Options{
-		FixedLease: l.FixedLease, PreferWriter: p.writers != "",
-	}).write.lock
+	return New((*holdfast.Session)(s), l.Name, &Options{FixedLease: l.FixedLease}).write.lock
 }
 
 func (p *writer) Acquire(w kind.Want) *script.Call {

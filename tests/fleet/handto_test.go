@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -354,6 +355,26 @@ func TestAFixedLeaseIsHandedOverAsItIs(t *testing.T) {
 	require.WithinDuration(t, permit.Deadline(), given.Deadline(), time.Millisecond)
 	require.NoError(t, permits.Release(t.Context(), given.ID()), "by its id, anywhere")
 	require.ErrorIs(t, given.Release(), holdfast.ErrLost)
+}
+
+// A token is one owner's, also if its hold was handed to another session and passes on there.
+func TestATokenThatWasHandedOverStaysWithItsHold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	fenced := &rlock.Options{Fenced: true}
+	hold := handTo(t, t.Context(), kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, fenced)), b)
+	token := hold.Token()
+	require.Positive(t, token)
+	waiting := kit.GoLock(t.Context(), rlock.New(b, kit.Orders, nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return srv.Int(t, "LLEN", wire.Line(kit.Orders)) > 0 })
+	require.NoError(t, hold.Release())
+	next := kit.Granted(t, kit.LongestWait, waiting, "the lock")
+	require.Zero(t, next.Token())
+	inner := kit.Lock(t, next.Context(t.Context()), rlock.New(b, kit.Orders, fenced))
+	require.Greater(t, inner.Token(), token)
+	require.NoError(t, inner.Release())
+	require.NoError(t, next.Release())
 }
 
 // The observers of both sessions see a hold end and one begin; neither is a loss.
