@@ -70,6 +70,22 @@ func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	kit.Await(t, "the other one", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
+// Locks with tokens are not taken by one command, which would issue none.
+func TestLocksAlikeWithTokensIssueThem(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	var locks []holdfast.Locker
+	for _, name := range []string{"a", "b"} {
+		locks = append(locks, rlock.New(s, name, &rlock.Options{Fenced: true}))
+	}
+	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(locks...)).Release())
+	for _, l := range locks {
+		token, err := l.(*rlock.Mutex).LastToken(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, token)
+	}
+}
+
 // Nobody ever sees some of them taken and others not.
 func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
 	t.Parallel()
