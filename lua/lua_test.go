@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"regexp"
@@ -132,6 +133,34 @@ func assertUses(t *testing.T, file, text string) {
 			assert.Less(t, at, called, "%s: the fragment %s comes before its call", file, name)
 		}
 	}
+}
+
+// The packages leave the last arguments out that have the values which the scripts take for those that are missing.
+func TestPackagesLeaveOutWhatIsTakenForMissing(t *testing.T) {
+	compared := 0
+	for _, of := range []struct {
+		folder, values, script string
+		first                  int
+	}{
+		{"rlock", "usualTake", "rlock_acquire", 3},
+		{"rlock", "usualReturn", "rlock_release", 3},
+		{"fairlock", "usualTake", "fairlock_acquire", 5},
+		{"fairlock", "usualReturn", "fairlock_release", 4},
+	} {
+		text, err := os.ReadFile("../" + of.folder + "/scripts.go")
+		require.NoError(t, err)
+		found := regexp.MustCompile(of.values + ` += \[\]string\{"(.*)"\}`).FindSubmatch(text)
+		require.NotNil(t, found, "%s: %s", of.folder, of.values)
+		for i, value := range strings.Split(string(found[1]), `", "`) {
+			taken := regexp.MustCompile(fmt.Sprintf(`ARGV\[%d\] or '?(\w*)`, of.first+i)).
+				FindStringSubmatch(lua.Source(of.script))
+			if taken != nil {
+				assert.Equal(t, taken[1], value, "%s: ARGV[%d]", of.script, of.first+i)
+				compared++
+			}
+		}
+	}
+	assert.Equal(t, 14, compared)
 }
 
 // Redis 6.2 and Valkey 7.2 must run every script. The commands in use are listed here, so that a new one is looked up
