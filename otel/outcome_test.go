@@ -12,6 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
+// several are errors, perhaps none.
+type several []error
+
+func (s several) Error() string   { return "several" }
+func (s several) Unwrap() []error { return s }
+
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	wrap := func(err error) error { return fmt.Errorf("rlock %q: lock: %w", "orders", err) }
@@ -41,6 +47,8 @@ func TestOutcomes(t *testing.T) {
 		},
 		{wrap(errors.New("name is empty")), failure, "error"},
 		{wrap(&net.AddrError{}), failure, "*net.AddrError"},
+		{wrap(&net.DNSError{}), failure, "*net.DNSError"}, // its Unwrap returns nil
+		{wrap(several{}), failure, "holdfastotel.several"},
 		{errors.Join(errors.New("one"), &net.AddrError{}), failure, "*net.AddrError"},
 	} {
 		o := outcomeOf(c.err, acquired)

@@ -71,10 +71,7 @@ func (t *telemetry) of(subject holdfast.Subject) *series {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.series[key]; s != nil {
-		return s
-	}
-	s = newSeries(key)
+	s = newSeries(key) // if another call has made one meanwhile, this one is as good
 	t.series[key] = s
 	t.appear(s)
 	return s

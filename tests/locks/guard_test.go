@@ -174,6 +174,7 @@ func TestWhatGuardedScriptsReply(t *testing.T) {
 			"return redis.pcall('NOSUCH')":           "error: nown",
 			"redis.call('INCR', 'i') error('mine')":  "error: mine",
 			"error({1})":                             "error: ",
+			"error({err = 'MINE it is'})":            "error: MINE it is",
 			"redis.call('INCR', 'i') redis.call('INCR', 'x')": "error: WRONGTYPE",
 			"this is no Lua": "error: ",
 			"#!lua":          "error: #!",
