@@ -170,11 +170,14 @@ func TestALeaderIsFollowedInOrder(t *testing.T) {
 		require.Zero(t, current(t, onlooker, 0))
 		require.Empty(t, queued(t, onlooker, 0))
 		began := time.Now().Add(-time.Second)
+		const lease = 20 * time.Second
 		var all []*candidate
 		for i := range 3 {
 			label := "candidate " + strconv.Itoa(i)
 			client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
-			all = append(all, stand(t, kit.OpenKnown(t, client, &holdfast.Options{Label: label, Anonymous: i == 2})))
+			all = append(all, stand(t, kit.OpenKnown(t, client, &holdfast.Options{
+				Label: label, Anonymous: i == 2, Lease: lease,
+			})))
 			if i == 0 {
 				all[0].led <- all[0].leads(t)
 			}
@@ -199,6 +202,7 @@ func TestALeaderIsFollowedInOrder(t *testing.T) {
 			waiting := queued(t, onlooker, 2-i)
 			for n, w := range waiting {
 				require.Contains(t, w.ID, all[i+1+n].session.ID()+":", "the next one first")
+				require.LessOrEqual(t, w.Alive, lease/2, "a dead one is not waited for as long as the leader")
 			}
 			c.leave <- errDone
 			require.Equal(t, errDone, kit.Within(t, 5*time.Second, c.ended, "the end"))
