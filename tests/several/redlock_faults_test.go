@@ -175,8 +175,8 @@ func TestAServerInThePlaceOfAnotherIsDoubtedForALease(t *testing.T) {
 // servers, which other callers use at the same time, so that it does not matter how busy the machine is.
 func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
 	t.Parallel()
-	const turns, times = 100, 7
-	for _, clients := range []int{4, 16} {
+	const times = 7
+	for clients, turns := range map[int]int64{4: 100, 16: int64(kit.Stressed(30, 100))} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			whole, maimed := kit.NewFleet(t, 5), kit.NewFleet(t, 5)
 			locks := map[*kit.Fleet][]*multilock.RedLock{}
