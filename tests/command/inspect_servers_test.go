@@ -63,26 +63,28 @@ func highWater(pid int) (kilobytes int) {
 	return kilobytes
 }
 
-func TestLsAHundredThousandNamesInBoundedMemory(t *testing.T) {
+// The memory that ls takes does not grow with the names: to collect 30,000 of them would take twice what is allowed.
+func TestLsManyNamesInBoundedMemory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux reports the peak memory in /proc")
 	}
+	names := kit.Stressed(30_000, 100_000)
 	few, many := redistest.Start(t), redistest.Start(t)
-	fill(t, few, 10_000)
-	fill(t, many, 100_000)
+	fill(t, few, names/10)
+	fill(t, many, names)
 	many.ResetStats(t)
 	for _, args := range [][]string{nil, {"--json"}} {
 		n, _, less := measured(t, few, args...)
-		require.Equal(t, 10_000, n)
+		require.Equal(t, names/10, n)
 		n, took, more := measured(t, many, args...)
-		require.Equal(t, 100_000, n)
-		t.Logf("ls %v: 10,000 names %d KiB; 100,000 names %d KiB in %v", args, less, more, took)
+		require.Equal(t, names, n)
+		t.Logf("ls %v: %d names %d KiB in %v; a tenth of them %d KiB", args, names, more, took, less)
 		assert.Less(t, more, 60<<10, "KiB")
 		assert.Positive(t, less)
 		assert.Less(t, more, 2*less, "ten times the names took too much memory")
 	}
-	n, _, _ := measured(t, many, "job:9999*")
+	n, _, _ := measured(t, many, fmt.Sprintf("job:%d*", names/10-1))
 	require.Equal(t, 11, n)
 	stats := many.CommandStats(t)
 	assert.Positive(t, stats["scan"])
