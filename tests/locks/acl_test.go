@@ -160,7 +160,10 @@ func TestTheACLOfTheGuideWithoutWhatSavesTime(t *testing.T) {
 	for _, right := range []string{aclCount, aclExists} {
 		servers := kit.StartServers(t, 1)
 		require.NoError(t, aclTour(t, servers, aclGrant(t, servers, without(aclSingle(), right)), ""))
-		require.Contains(t, aclLog(t, servers[0]), any(strings.TrimPrefix(right, "+")))
+		right = strings.TrimPrefix(right, "+")
+		command, _, _ := strings.Cut(right, "|") // Redis 6.2 tells of no subcommand
+		refused := aclLog(t, servers[0])
+		require.True(t, slices.Contains(refused, any(right)) || slices.Contains(refused, any(command)), refused)
 	}
 }
 

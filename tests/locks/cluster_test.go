@@ -348,12 +348,14 @@ func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 	}
 }
 
-// heardOn reports whether somebody listens on one of the nodes for releases of the name.
+// heardOn reports whether somebody listens on one of the nodes for releases of the name. Redis 6.2 has no shard channels.
 func heardOn(t *testing.T, nodes []*redistest.Server, name string) bool {
 	t.Helper()
 	return slices.ContainsFunc(nodes, func(n *redistest.Server) bool {
 		return slices.ContainsFunc([]string{"CHANNELS", "SHARDCHANNELS"}, func(list string) bool {
-			return len(n.Strs(t, "PUBSUB", list, "*{"+name+"}")) > 0
+			heard, err := n.Try("PUBSUB", list, "*{"+name+"}")
+			channels, _ := heard.([]any)
+			return err == nil && len(channels) > 0
 		})
 	})
 }
