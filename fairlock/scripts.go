@@ -22,8 +22,8 @@ var (
 
 // What fairlock_acquire and fairlock_release take for each of their last arguments that is missing.
 var (
-	usualTake   = []string{"30000", "1", "15000", "300000", "PUBLISH", "0", "0", ""}
-	usualReturn = []string{"0", "30000", "300000", "PUBLISH", "1"}
+	usualTake   = [...]string{"30000", "" /* the two names */, "", "1", "15000", "300000", "PUBLISH", "0", "0", ""}
+	usualReturn = [...]string{"30000", "" /* as above */, "", "0", "300000", "PUBLISH", "1"}
 )
 
 // protocol is how the core calls the lock's scripts.
@@ -40,6 +40,11 @@ func (p *protocol) passing(c *script.Call) *script.Call {
 	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.sessions(), l.Session().Counting())
 }
 
+// derived are the names that scripts make of the key if they are not given them.
+func (p *protocol) derived() (channel, told string) {
+	return p.lock().Derived(p.lock().Channel), p.lock().Derived(p.sessions())
+}
+
 // sessions is where they are told, when a session is appended.
 func (p *protocol) sessions() string { return p.told[:len(p.told)-len(p.lock().Session().ID())] }
 
@@ -54,18 +59,20 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 	if w.Hears {
 		grant = lease.Grant(p.lock().Length()).Milliseconds()
 	}
-	c := p.call(acquireScript)
+	c, usual := p.call(acquireScript), usualTake
+	usual[1], usual[2] = p.derived()
 	if p.token != "" && !w.Tokened {
 		c.Key(p.token)
 	}
-	return c.Arg(w.Owner).Int(w.NotAfter).Arg(p.lock().Channel, p.sessions()).Optional(usualTake, w.Lease,
+	return c.Arg(w.Owner).Int(w.NotAfter).Optional(usual[:], w.Lease, p.lock().Channel, p.sessions(),
 		strconv.Itoa(w.Target), wait, p.javaWait, p.lock().Publish(), strconv.FormatInt(grant, 10), again, p.tokenTTL)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
-	l := p.lock()
-	return p.call(releaseScript).Arg(r.Owner, l.Channel, p.sessions()).Optional(usualReturn,
-		strconv.Itoa(r.Count), l.Millis(), p.javaWait, l.Publish(), l.Session().Counting())
+	l, usual := p.lock(), usualReturn
+	usual[1], usual[2] = p.derived()
+	return p.call(releaseScript).Arg(r.Owner).Optional(usual[:], l.Millis(), l.Channel, p.sessions(),
+		strconv.Itoa(r.Count), p.javaWait, l.Publish(), l.Session().Counting())
 }
 
 func (p *protocol) Leave(owner string) *script.Call {

@@ -13,9 +13,11 @@
 -- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  not_after  server ms; executed later, the call refuses itself
--- ARGV[3]  channel    a waiter listens on this followed by its owner; of the lock's slot
--- ARGV[4]  told       the session of a waiter that hears listens on this followed by its id
--- ARGV[5]  lease      ms, a whole number, 0 < lease < 2^53; missing: 30000
+-- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53; missing: 30000
+-- ARGV[4]  channel    a waiter listens on this followed by its owner; of the lock's slot; missing:
+--                     redisson_lock__channel:{<lock>}:
+-- ARGV[5]  told       the session of a waiter that hears listens on this followed by its id; missing:
+--                     holdfast_fair:{<lock>}:
 -- ARGV[6]  target     hold count to raise to; 1 creates the lock, above 1 never does; missing: 1
 -- ARGV[7]  wait       ms for which a waiter lives on without calling again; 0: does not wait; missing: 15000
 -- ARGV[8]  java_wait  ms, the longest wait of any Java process on this lock; missing: 300000
@@ -38,9 +40,9 @@
 
 local call = redis.call
 local lock, queue = KEYS[1], KEYS[2]
-local owner, lease, target, again = ARGV[1], ARGV[5] or '30000', ARGV[6] or '1', ARGV[11] == '1'
+local owner, lease, target, again = ARGV[1], ARGV[3] or '30000', ARGV[6] or '1', ARGV[11] == '1'
 
-if ARGV[5] and (not string.find(lease, '^[1-9]%d*$') or #lease > 15) then
+if ARGV[3] and (not string.find(lease, '^[1-9]%d*$') or #lease > 15) then
   -- USES check_lease
   local _, mistake = check_lease(lease)
   if mistake then return mistake end
@@ -92,7 +94,8 @@ end
 
 local q = {
   lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-  java_wait = tonumber(ARGV[8] or 300000), publish = ARGV[9] or 'PUBLISH', channel = ARGV[3], told = ARGV[4],
+  java_wait = tonumber(ARGV[8] or 300000), publish = ARGV[9] or 'PUBLISH',
+  channel = ARGV[4] or 'redisson_lock__channel:{' .. lock .. '}:', told = ARGV[5] or 'holdfast_fair:{' .. lock .. '}:',
 }
 local wait = tonumber(ARGV[7] or 15000)
 

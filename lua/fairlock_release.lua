@@ -9,10 +9,12 @@
 --
 -- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
--- ARGV[2]  channel    a waiter listens on this followed by its owner; of the lock's slot
--- ARGV[3]  told       the session of a waiter that hears listens on this followed by its id
--- ARGV[4]  target     hold count to leave; 0, or missing, frees the lock
--- ARGV[5]  lease      ms, of a lock that the server refuses to hand on; missing: 30000
+-- ARGV[2]  lease      ms, of a lock that the server refuses to hand on; missing: 30000
+-- ARGV[3]  channel    a waiter listens on this followed by its owner; of the lock's slot; missing:
+--                     redisson_lock__channel:{<lock>}:
+-- ARGV[4]  told       the session of a waiter that hears listens on this followed by its id; missing:
+--                     holdfast_fair:{<lock>}:
+-- ARGV[5]  target     hold count to leave; 0, or missing, frees the lock
 -- ARGV[6]  java_wait  ms, the longest wait of any Java process on this lock; missing: 300000
 -- ARGV[7]  publish    PUBLISH or SPUBLISH; missing: PUBLISH
 -- ARGV[8]  reach      "0": the server does not count those who listen at others; else "1", or missing
@@ -22,7 +24,7 @@
 -- REPLY    2  freed, or handed on
 
 local call = redis.call
-local lock, queue, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[4]
+local lock, queue, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[5]
 
 if target and target ~= '0' then
   -- USES lower
@@ -38,9 +40,10 @@ if not head then return 2 * call('HDEL', lock, owner) end
 local done, reply = pcall(function()
   return fair_pass({
     lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-    java_wait = tonumber(ARGV[6] or 300000), publish = ARGV[7] or 'PUBLISH', channel = ARGV[2], told = ARGV[3],
-    reach = ARGV[8],
-  }, now(), head, owner, ARGV[5] or '30000')
+    java_wait = tonumber(ARGV[6] or 300000), publish = ARGV[7] or 'PUBLISH', reach = ARGV[8],
+    channel = ARGV[3] or 'redisson_lock__channel:{' .. lock .. '}:',
+    told = ARGV[4] or 'holdfast_fair:{' .. lock .. '}:',
+  }, now(), head, owner, ARGV[2] or '30000')
 end)
 if done then return reply or 2 end
 -- The server has refused something, perhaps before it was known whose the lock is.

@@ -10,8 +10,9 @@
 --
 -- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  owner    "<session>:<number>", the wire owner
--- ARGV[2]  channel  where those wait who are not in the line; in a cluster, of the lock's slot
--- ARGV[3]  lease    ms, of a lock that the server refuses to free; missing: 30000
+-- ARGV[2]  lease    ms, of a lock that the server refuses to free; missing: 30000
+-- ARGV[3]  channel  where those wait who are not in the line; in a cluster, of the lock's slot; missing:
+--                   redisson_lock__channel:{<lock>}
 -- ARGV[4]  publish  PUBLISH or SPUBLISH; missing: PUBLISH
 -- ARGV[5]  reach    "0": the server does not count those who listen at others; else "1", or missing
 -- ARGV[6]  target   hold count to leave; 0, or missing, frees the lock
@@ -24,7 +25,7 @@
 
 local call = redis.call
 local lock, line, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[6]
-local publish, channel = ARGV[4] or 'PUBLISH', ARGV[2]
+local publish, channel = ARGV[4] or 'PUBLISH', ARGV[3] or 'redisson_lock__channel:{' .. lock .. '}'
 
 if target and target ~= '0' then
   -- USES lower
@@ -39,7 +40,7 @@ if waiting == 0 then
   local heard = redis.pcall(publish, channel, '0')
   if heard == 0 or type(heard) == 'number' then return 2 + heard end -- mostly 0, and type is slow
   call('HSET', lock, owner, '1') -- a server that refuses the message has changed nothing
-  call('PEXPIRE', lock, ARGV[3] or '30000')
+  call('PEXPIRE', lock, ARGV[2] or '30000')
   return heard
 end
 

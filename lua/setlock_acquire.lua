@@ -4,11 +4,11 @@
 --
 -- KEYS[1]  lock       string, the holder's token; expires with its lease
 --
+-- The last arguments may be missing, since each takes time to read.
 -- ARGV[1]  token      of the one who asks
--- ARGV[2]  lease      ms, a whole number, 0 < lease < 2^53
--- ARGV[3]  not_after  server ms; executed later, the call refuses itself
--- ARGV[4]  mode       first: of the calls with this token; again: an earlier one may have been
---                     executed
+-- ARGV[2]  not_after  server ms; executed later, the call refuses itself
+-- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53; missing: 30000
+-- ARGV[4]  again      "1": an earlier call with this token may have been executed; else "0", or missing
 -- ARGV[5]  age        as that of rlock_acquire
 --
 -- REPLY    now            held; now in server ms
@@ -17,16 +17,16 @@
 -- REPLY    {-2, now}      too late: nothing was changed
 
 local call = redis.call
-local lock, token, lease, mode = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
+local lock, token, lease = KEYS[1], ARGV[1], ARGV[3] or '30000'
 
-if not string.find(lease, '^[1-9]%d*$') or #lease > 15 then
+if ARGV[3] and (not string.find(lease, '^[1-9]%d*$') or #lease > 15) then
   -- USES check_lease
   local _, mistake = check_lease(lease)
   if mistake then return mistake end
 end
 
 local holder = call('GET', lock)
-local ours = holder == token and mode ~= 'first'
+local ours = holder == token and ARGV[4] == '1'
 if holder and not ours then
   -- USES check_token
   local pttl = call('PTTL', lock)
@@ -35,7 +35,7 @@ end
 
 local clock = call('TIME')
 local time = clock[1] * 1000 + clock[2] / 1000 -- a reply has whole ms
-if time > ARGV[3] + 0 then return {-2, time} end
+if time > ARGV[2] + 0 then return {-2, time} end
 if not ours then
   call('SET', lock, token, 'PX', lease)
 elseif call('PTTL', lock) < tonumber(lease) then

@@ -34,7 +34,7 @@ var (
 // What rlock_acquire and rlock_release take for each of their last arguments that is missing.
 var (
 	usualTake   = []string{"30000", "1", "", ""}
-	usualReturn = []string{"30000", "PUBLISH", "1", "0", ""}
+	usualReturn = [...]string{"30000", "" /* the channel */, "PUBLISH", "1", "0", ""}
 )
 
 // keysOf returns the further keys of a lock: its line, the waiters alive there, and the fencing token.
@@ -95,9 +95,10 @@ func (p *protocol) Release(r kind.Remaining) *script.Call {
 
 // release is the call, which takes a waiter out of the line, too, if it is given.
 func (p *protocol) release(owner string, count int, waiter string) *script.Call {
-	keys, l := p.keys(), p.lock()
-	return script.NewCall(releaseScript).Key(l.Key()).Spare(keys[:]...).Arg(owner, l.Channel).
-		Optional(usualReturn, l.Millis(), l.Publish(), l.Session().Counting(), strconv.Itoa(count), waiter)
+	keys, l, usual := p.keys(), p.lock(), usualReturn
+	usual[1] = l.Derived(l.Channel)
+	return script.NewCall(releaseScript).Key(l.Key()).Spare(keys[:]...).Arg(owner).Optional(usual[:],
+		l.Millis(), l.Channel, l.Publish(), l.Session().Counting(), strconv.Itoa(count), waiter)
 }
 
 func (p *protocol) Renewal() *script.Script { return kind.RenewScript }

@@ -14,25 +14,30 @@ var (
 	forceScript   = script.Load("setlock_force")
 )
 
+// What setlock_acquire and setlock_release take for each of their last arguments that is missing.
+var (
+	usualTake   = []string{"30000", "0", ""}
+	usualReturn = [...]string{"" /* the channel */, "PUBLISH"}
+)
+
 // protocol is how the core calls the lock's scripts.
 type protocol Mutex
 
 func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 
 func (p *protocol) Acquire(w kind.Want) *script.Call {
-	mode := "first"
+	again := "0"
 	if w.Again {
-		mode = "again"
+		again = "1"
 	}
-	c := script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
-	if w.Age != "" {
-		c.Arg(w.Age)
-	}
-	return c
+	return script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner).Int(w.NotAfter).
+		Optional(usualTake, w.Lease, again, w.Age)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
-	return script.NewCall(releaseScript).Key(p.lock().Key()).Arg(r.Owner, p.lock().Publish(), p.lock().Channel)
+	l, usual := p.lock(), usualReturn
+	usual[0] = l.Derived(l.Channel)
+	return script.NewCall(releaseScript).Key(l.Key()).Arg(r.Owner).Optional(usual[:], l.Channel, l.Publish())
 }
 
 func (p *protocol) Renewal() *script.Script { return renewScript }

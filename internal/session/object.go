@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -120,6 +121,15 @@ func (o *Object) Key() string { return o.key }
 
 // Line is the name for which callers of the session wait if they want the object.
 func (o *Object) Line() wait.Name { return wait.Name{Channel: o.Channel, Key: o.key} }
+
+// Derived is a name that scripts make of the key if they are not given it; "" where they cannot: the names of a key
+// with a brace have another form, see [wire.Prefix].
+func (o *Object) Derived(name string) string {
+	if strings.Contains(o.key, "{") {
+		return ""
+	}
+	return name
+}
 
 // Publish is the command by which changes reach those who wait.
 func (o *Object) Publish() string {

@@ -135,7 +135,7 @@ func Locks(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (o
 			Arg(owner, notAfter()).Build()).AsInt64()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
-			Arg(owner, "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
+			Arg(owner).Build()).AsInt64()
 		must(tb, err)
 	}
 	return func() { cycle(tb, ctx, l) }, bare

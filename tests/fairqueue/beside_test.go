@@ -297,7 +297,7 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 			times = 0
 		}
 	case releaseScript:
-		if c.args[3] == "0" { // the count to leave
+		if c.args[4] == "0" { // the count to leave
 			times = queue
 		}
 	case forceScript:

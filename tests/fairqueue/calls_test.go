@@ -38,7 +38,7 @@ func acquireCall(d demand, java ms) call {
 	return call{
 		script: acquireScript, keys: fiveKeys, model: func(r *run) reply { return r.acquire(d) },
 		args: []string{
-			d.owner, text(d.notAfter), channels, sessions, text(d.lease), text(d.target), text(d.wait), text(java), "PUBLISH",
+			d.owner, text(d.notAfter), text(d.lease), channels, sessions, text(d.target), text(d.wait), text(java), "PUBLISH",
 			text(d.grant), map[bool]string{false: "0", true: "1"}[d.again],
 		},
 	}
@@ -47,7 +47,7 @@ func acquireCall(d demand, java ms) call {
 func releaseCall(o owner, target int64, java ms) call {
 	return call{
 		script: releaseScript, keys: fiveKeys, single: true, model: func(r *run) reply { return r.release(o, target) },
-		args: []string{o, channels, sessions, text(target), "30000", text(java), "PUBLISH", "1"},
+		args: []string{o, "30000", channels, sessions, text(target), text(java), "PUBLISH", "1"},
 	}
 }
 

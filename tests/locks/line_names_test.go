@@ -4,9 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -27,4 +31,22 @@ func TestNamesThatDifferByBracesHaveLinesOfTheirOwn(t *testing.T) {
 	}
 	require.NoError(t, other.Release())
 	require.NoError(t, kit.Granted(t, kit.Told, waits, "the waiter").Release())
+}
+
+// A script makes the channel of the key if it is not told. It cannot if the key has a brace.
+func TestReleasesArePublishedWhereOthersListenWhateverTheName(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	messages, s := srv.Messages(t, "*"), kit.Open(t, srv.Addr(), nil)
+	for _, name := range []string{"x", "{x}", "x{", "}x", "{x}:y", "%s"} {
+		for channel, l := range map[string]holdfast.Locker{
+			wire.LockChannel(name):           rlock.New(s, name, nil),
+			wire.LockChannel("short" + name): rlock.New(s, "short"+name, &rlock.Options{FixedLease: time.Minute}),
+			wire.SetChannel(name + "set"):    setlock.New(s, name+"set", nil),
+			wire.SetChannel(name + "short"):  setlock.New(s, name+"short", &setlock.Options{FixedLease: time.Minute}),
+		} {
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+			assert.Equal(t, []redistest.Message{{Channel: channel, Payload: "0"}}, messages.Drain(t), l.Name())
+		}
+	}
 }

@@ -36,7 +36,7 @@ func (a acquireFair) call() call {
 		grant = "0"
 	}
 	c := call{"fairlock_acquire", fairKeys, []string{
-		me, soon, fairOwn, fairTold, halfAMin, "1", wait, javaWait, publishes, grant, flag(a.again),
+		me, soon, halfAMin, fairOwn, fairTold, "1", wait, javaWait, publishes, grant, flag(a.again),
 	}}
 	if a.token {
 		c.keys = append(slices.Clone(fairKeys), tokenKey)
@@ -45,7 +45,7 @@ func (a acquireFair) call() call {
 		c.args = append(c.args, a.ttl)
 	}
 	if a.short {
-		c.args = c.args[:4]
+		c.args = c.args[:2]
 	}
 	return c
 }
@@ -54,10 +54,10 @@ type releaseFair struct{ unreached, short bool }
 
 func (r releaseFair) call() call {
 	c := call{"fairlock_release", fairKeys, []string{
-		me, fairOwn, fairTold, "0", halfAMin, javaWait, publishes, flag(!r.unreached),
+		me, halfAMin, fairOwn, fairTold, "0", javaWait, publishes, flag(!r.unreached),
 	}}
 	if r.short {
-		c.args = c.args[:3]
+		c.args = c.args[:1]
 	}
 	return c
 }

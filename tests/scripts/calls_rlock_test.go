@@ -97,13 +97,13 @@ type release struct {
 
 func (r release) call() call {
 	c := call{"rlock_release", lineKeys(lockKey), []string{
-		me, channel, halfAMin, publishes, flag(!r.unreached), strconv.Itoa(r.target),
+		me, halfAMin, channel, publishes, flag(!r.unreached), strconv.Itoa(r.target),
 	}}
 	if r.leaves {
 		c.args = append(c.args, waiter)
 	}
 	if r.short {
-		c.args = c.args[:2]
+		c.args = c.args[:1]
 	}
 	return c.of(r.bare)
 }

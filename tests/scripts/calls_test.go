@@ -229,24 +229,35 @@ type acquireSet struct {
 	token string // default: a
 	lease string // default: 30 s
 	late  bool
-	mode  string // default: first
+	again bool   // a copy may have been executed
 	asks  string // for the server's age
+	short bool   // without the arguments that may be missing
 }
 
 func (a acquireSet) call() call {
 	c := call{script: "setlock_acquire", keys: []string{cmp.Or(a.key, lockKey)}, args: []string{
-		cmp.Or(a.token, "a"), cmp.Or(a.lease, halfAMin), notAfter(a.late), cmp.Or(a.mode, "first"),
+		cmp.Or(a.token, "a"), notAfter(a.late), cmp.Or(a.lease, halfAMin), flag(a.again),
 	}}
 	if a.asks != "" {
 		c.args = append(c.args, a.asks)
 	}
+	if a.short {
+		c.args = c.args[:2]
+	}
 	return c
 }
 
-type releaseSet struct{ publish string }
+type releaseSet struct {
+	publish string
+	short   bool // without the arguments that may be missing
+}
 
 func (r releaseSet) call() call {
-	return call{"setlock_release", []string{lockKey}, []string{"a", cmp.Or(r.publish, publishes), setChannel}}
+	c := call{"setlock_release", []string{lockKey}, []string{"a", setChannel, cmp.Or(r.publish, publishes)}}
+	if r.short {
+		c.args = c.args[:1]
+	}
+	return c
 }
 
 // These are for a latch.

@@ -78,6 +78,10 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: with(hold, mine("b:1", 0)), call: releaseFair{}, reply: int64(2),
 			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
 		},
+		"to one who does not hear without more arguments": {
+			seed: with(hold, mine("b:1", 0)), call: releaseFair{short: true}, reply: int64(2),
+			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
+		},
 		"to one who waits for the lock of the other name": {
 			seed: with(hold, mine("b:1", hears+1./2048)), call: releaseFair{}, reply: int64(2),
 			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),

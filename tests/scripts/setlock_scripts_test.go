@@ -24,29 +24,32 @@ func TestSetlockScripts(t *testing.T) {
 		"takes a free lock": {
 			call: acquireSet{}, reply: got, after: held("a"), ttl: about(30),
 		},
+		"takes one by a short call": {
+			call: acquireSet{short: true}, reply: got, after: held("a"), ttl: about(30),
+		},
 		"leaves another's": {
 			seed: seeded("b"), call: acquireSet{}, reply: busy, after: held("b"), ttl: about(10),
 		},
 		"leaves one without an end": {
-			seed: endless, call: acquireSet{token: "b", mode: "again"}, reply: unasked(0, -1),
+			seed: endless, call: acquireSet{token: "b", again: true}, reply: unasked(0, -1),
 			after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}},
 		},
 		"leaves one of a token that is used again": {
 			seed: seeded("a"), call: acquireSet{}, reply: busy, after: held("a"), ttl: about(10),
 		},
 		"a copy finds its lock, and extends it": {
-			seed: seeded("a"), call: acquireSet{mode: "again"}, reply: got, after: held("a"), ttl: about(30),
+			seed: seeded("a"), call: acquireSet{again: true}, reply: got, after: held("a"), ttl: about(30),
 		},
 		"a copy never shortens": {
-			seed: seeded("a"), call: acquireSet{lease: "1000", mode: "again"}, reply: got, after: held("a"),
+			seed: seeded("a"), call: acquireSet{lease: "1000", again: true}, reply: got, after: held("a"),
 			ttl: about(10),
 		},
 		"a copy takes a free lock": {
-			call: acquireSet{mode: "again"}, reply: got, after: held("a"), ttl: about(30),
+			call: acquireSet{again: true}, reply: got, after: held("a"), ttl: about(30),
 		},
 		"too late, it takes nothing": {call: acquireSet{late: true}, reply: head(-2), after: none},
 		"too late, it extends nothing": {
-			seed: seeded("a"), call: acquireSet{late: true, mode: "again"}, reply: head(-2), after: held("a"),
+			seed: seeded("a"), call: acquireSet{late: true, again: true}, reply: head(-2), after: held("a"),
 			ttl: about(10),
 		},
 		"a lease must be one": {
@@ -59,6 +62,9 @@ func TestSetlockScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"frees and publishes": {
 			seed: seeded("a"), call: releaseSet{}, reply: int64(3), after: none, messages: said,
+		},
+		"frees by a short call": {
+			seed: seeded("a"), call: releaseSet{short: true}, reply: int64(3), after: none, messages: said,
 		},
 		"leaves another's": {seed: seeded("b"), call: releaseSet{}, reply: int64(0), after: held("b")},
 		"nothing there":    {call: releaseSet{}, reply: int64(0), after: none},
