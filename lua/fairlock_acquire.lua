@@ -38,7 +38,7 @@
 -- REPLY    {-1, now}            the waiter's place is gone, and nothing is left of it
 -- REPLY    {-2, now}            too late: nothing was changed
 
-local call = redis.call
+local KEYS, ARGV, call = KEYS, ARGV, redis.call -- globals take longer to read
 local lock, queue = KEYS[1], KEYS[2]
 local owner, lease, target, again = ARGV[1], ARGV[3] or '30000', ARGV[6] or '1', ARGV[11] == '1'
 

@@ -23,7 +23,7 @@
 -- REPLY    1  lowered, still held
 -- REPLY    2  freed, or handed on
 
-local call = redis.call
+local KEYS, ARGV, call = KEYS, ARGV, redis.call -- globals take longer to read
 local lock, queue, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[5]
 
 if target and target ~= '0' then

@@ -23,7 +23,7 @@
 -- REPLY    {-1, 0}           nothing there to re-enter
 -- REPLY    {-2, now}         too late: nothing was changed
 
-local call = redis.call
+local KEYS, ARGV, call = KEYS, ARGV, redis.call -- globals take longer to read
 local lock, token = KEYS[1], KEYS[2]
 local owner, lease, target = ARGV[1], ARGV[3] or '30000', ARGV[4] or '1'
 
