@@ -144,3 +144,22 @@ func TestAReleaseWithoutALineIsNobodysBusiness(t *testing.T) {
 		p.Leave(0)
 	})
 }
+
+// Who stood back before it knew that nobody else is there does so no longer.
+func TestALineThatIsAloneStandsBackNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		places := q.inLine(2)
+		places[0].Leave(time.Hour)
+		time.Sleep(turn + 1)
+		q.Releasing(x)
+		q.Released(x, 1)
+		q.wait(places[1], time.Second)
+		waiting := q.goWait(places[1], time.Hour)
+		began := time.Now()
+		q.publish("x")
+		assert.NoError(t, waiting.err())
+		assert.Equal(t, began, waiting.ended)
+		places[1].Leave(0)
+	})
+}

@@ -291,6 +291,9 @@ func TestClosingEndsAllWaits(t *testing.T) {
 		for _, w := range waits {
 			assert.ErrorIs(t, w.err(), wait.ErrClosed)
 		}
-		assert.ErrorIs(t, q.Join(x, true, false).Wait(t.Context(), time.Hour), wait.ErrClosed)
+		closed := time.Now()
+		alone := q.Join(wait.Name{Channel: "z", Key: "z"}, true, false)
+		assert.ErrorIs(t, alone.Wait(t.Context(), time.Hour), wait.ErrClosed)
+		assert.Zero(t, time.Since(closed))
 	})
 }

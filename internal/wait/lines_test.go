@@ -25,7 +25,9 @@ type lines struct {
 	mu      sync.Mutex
 	wakes   map[string][]func(message string) // by channel, for its present subscriptions
 	begun   map[string]int                    // subscriptions that were ever begun
+	up      map[string]bool                   // those that were confirmed
 	confirm bool                              // a new subscription is confirmed, as by the hub
+	during  func()                            // happens, once, while the next one is begun
 }
 
 // newLines is for use in a bubble, which fails the test if a goroutine is left.
@@ -33,9 +35,14 @@ func newLines(t *testing.T) *lines {
 	t.Helper()
 	q := &lines{
 		t: t, began: time.Now(), alarm: wait.NewAlarm(),
-		wakes: map[string][]func(string){}, begun: map[string]int{},
+		wakes: map[string][]func(string){}, begun: map[string]int{}, up: map[string]bool{},
 	}
 	q.Lines = wait.NewLines(q.listen, q.alarm)
+	q.Subscribed = func(channel string) bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.up[channel]
+	}
 	return q
 }
 
@@ -51,9 +58,15 @@ func (q *lines) listen(channel string, h wait.Hearer) wait.Ear {
 	q.begun[channel]++
 	i := len(q.wakes[channel])
 	q.wakes[channel] = append(q.wakes[channel], h.Hear)
+	q.up[channel] = q.up[channel] || q.confirm
+	during := q.during
+	q.during = nil
 	q.mu.Unlock()
 	if q.confirm {
 		h.Hear("")
+	}
+	if during != nil {
+		during()
 	}
 	return ear(func() {
 		q.mu.Lock()
@@ -62,12 +75,20 @@ func (q *lines) listen(channel string, h wait.Hearer) wait.Ear {
 	})
 }
 
+// happens makes something happen while the next subscription is begun.
+func (q *lines) happens(during func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.during = during
+}
+
 // publish wakes the subscriptions of a channel, as a message does.
 func (q *lines) publish(channel string) { q.tell(channel, "0") }
 
 // tell gives a message to the subscriptions of a channel.
 func (q *lines) tell(channel, message string) {
 	q.mu.Lock()
+	q.up[channel] = q.up[channel] || message == ""
 	var wakes []func(string)
 	for _, wake := range q.wakes[channel] {
 		if wake != nil {

@@ -18,6 +18,8 @@ func TestThoseWhoWaitForLongAreAsked(t *testing.T) {
 		head, behind := q.Join(x, false, false), q.Join(x, false, false)
 		apart, shares, other := q.Apart(x), q.Apart(x).Share(), q.Join(y, false, false)
 		apart.Expect("x:me", "session:1")
+		elsewhere := q.Apart(y)
+		elsewhere.Expect("y:me", "session:2")
 		for range 2 {
 			assert.True(t, q.Round())
 			q.Notice(x)
@@ -35,13 +37,17 @@ func TestThoseWhoWaitForLongAreAsked(t *testing.T) {
 			assert.False(t, p.Noticed(), "%s: once", name)
 		}
 		assert.False(t, other.Noticed(), "of another name")
+		assert.False(t, elsewhere.Noticed(), "of another name")
 		assert.False(t, late.Noticed(), "who has just come")
 		q.Notice(x)
 		assert.Equal(t, time.Second, q.wait(head, time.Second), "once")
 
-		for _, p := range []*wait.Place{late, behind, head, apart, shares, other} {
+		for _, p := range []*wait.Place{late, behind, head, apart, shares, other, elsewhere} {
 			p.Leave(0)
 		}
 		assert.False(t, q.Round())
+		beside := q.Apart(x).Share()
+		assert.True(t, q.Round(), "one beside the line does")
+		beside.Leave(0)
 	})
 }

@@ -79,6 +79,10 @@ func TestAPlaceInNoLineIsNotMarkedAsOneThatStands(t *testing.T) {
 		q := newLines(t)
 		first, second, third := q.JoinStanding(x, standing), q.Join(x, true, false), q.Join(x, true, false)
 		first.Subscribe()
+		first.Hear(true, false)
+		assert.Equal(t, 1, q.standing("x"))
+		assert.Zero(t, q.standing("x:marked"), "it has no place yet")
+		first.Hear(false, false)
 		first.Hear(true, true)
 		assert.Equal(t, 1, q.standing("x"))
 		assert.Equal(t, 1, q.standing("x:marked"))
@@ -90,7 +94,7 @@ func TestAPlaceInNoLineIsNotMarkedAsOneThatStands(t *testing.T) {
 		second.Leave(0)
 		assert.Zero(t, q.wait(third, time.Second))
 		q.wait(third, time.Second)
-		assert.Equal(t, 2, q.begun["x"], "it goes on")
+		assert.Equal(t, 3, q.begun["x"], "it goes on")
 		third.Leave(0)
 		assert.Zero(t, q.standing("x"))
 	})
@@ -100,6 +104,8 @@ func TestOnlyTheHeadTakesMail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		first, second := q.JoinStanding(x, standing), q.JoinStanding(x, standing)
+		second.Subscribe()
+		assert.Zero(t, q.standing("x:me"), "only the head listens, too")
 		first.Subscribe()
 		q.tell("x:me", "session:1 0")
 		assert.Empty(t, second.Mail())
@@ -120,6 +126,7 @@ func TestAnEstateIsTheNextOnes(t *testing.T) {
 		waiting := q.goWait(second, time.Hour)
 		e := &estate{}
 		first.Bequeath(e)
+		assert.Nil(t, second.Inherit(), "not while another one is ahead")
 		first.Leave(10 * time.Second)
 		synctest.Wait()
 		assert.False(t, waiting.done(), "the place is provided for")
@@ -260,6 +267,13 @@ func TestAReleaseDoesNotWakeWhoStandsOnTheServer(t *testing.T) {
 		assert.False(t, waiting.done())
 		q.tell("x:me", "session:1 0")
 		require.NoError(t, waiting.err())
+
+		waiting = q.goWait(p, time.Minute)
+		q.mu.Lock()
+		q.up["x:me"] = false
+		q.mu.Unlock()
+		q.Released(x, 1)
+		assert.True(t, waiting.done(), "its subscription is interrupted")
 		p.Leave(0)
 		polls.Leave(0)
 	})
@@ -308,4 +322,95 @@ func TestAnOpenPlaceHearsOthersFromTheBeginning(t *testing.T) {
 		assert.Zero(t, q.wait(p, time.Second), "something may have been missed")
 		p.Leave(0)
 	})
+}
+
+// What a session is told though nobody of it waits is nobody's: neither the place that it left there, which an operator
+// has freed by force, nor a name that is free.
+func TestWhatNobodyOfTheSessionWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		e := q.leaveEstate(t)
+		q.tell("x:me", "free")
+		q.tell("x:me", "first")
+		assert.Zero(t, e.givenUp)
+		q.tell("x:me", "session:1 0")
+		assert.Equal(t, 1, e.givenUp)
+		q.Ended(x)
+		q.requireNothing(t)
+	})
+}
+
+// Places that may share the name look before one that has become the first in the line on the server.
+func TestTheFirstOnTheServerLooksBehindThoseBesideTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p, beside := q.JoinStanding(x, standing), q.Apart(x).Share()
+		p.Subscribe()
+		waiting := q.goWait(p, time.Hour)
+		began := time.Now()
+		q.tell("x:me", "first")
+		require.NoError(t, waiting.err())
+		assert.Equal(t, courtesy, waiting.ended.Sub(began))
+		beside.Leave(0)
+		p.Leave(0)
+	})
+}
+
+// A turn ends with the release also for those who stand on the server, and they stand back for nobody: the release has
+// told whose turn it is.
+func TestATurnOfThoseWhoStandOnTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.confirm = true
+		p := q.JoinStanding(x, standing)
+		p.Subscribe()
+		p.Hear(true, true)
+		q.wait(p, time.Second) // it hears others by now
+		p.Accept("the lock")
+		require.True(t, q.HandOver(x, "gift", time.Minute))
+		assert.Equal(t, "gift", p.Take())
+		q.wait(p, time.Second)
+		p.Accept("the lock")
+		time.Sleep(turn + 1)
+		assert.Nil(t, q.Accepts(x), "the turn is over")
+		q.Ended(x)
+		q.Releasing(x)
+		waiting := q.goWait(p, time.Hour)
+		began := time.Now()
+		q.publish("x")
+		require.NoError(t, waiting.err())
+		assert.Equal(t, began, waiting.ended)
+		q.Released(x, 3)
+		assert.Equal(t, "the lock", q.Accepts(x), "another one may begin")
+		p.Leave(0)
+		q.requireNothing(t)
+	})
+}
+
+// While a head begins to hear others it may leave, or do so twice.
+func TestAHeadThatLeavesWhileItBeginsToHearOthers(t *testing.T) {
+	for what, leaves := range map[string]bool{"it leaves": true, "it is told that the name is free": false} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				p := q.JoinStanding(x, standing)
+				p.Subscribe()
+				q.happens(func() {
+					if leaves {
+						p.Leave(0)
+					} else {
+						q.tell("x:me", "free")
+					}
+				})
+				p.Hear(true, true)
+				if !leaves {
+					assert.Equal(t, 1, q.standing("x"))
+					p.Leave(0)
+				}
+				q.requireNothing(t)
+				assert.Zero(t, q.standing("x:marked"))
+				time.Sleep(courtesy)
+			})
+		})
+	}
 }

@@ -25,6 +25,11 @@ func TestCallsApartAreToldOnOneChannel(t *testing.T) {
 		assert.Equal(t, "session:2 0", second.Mail())
 		assert.Empty(t, second.Mail(), "once")
 		q.tell("x:me", "session:3 0") // of a call that has gone
+		other := q.Apart(y)
+		other.Expect("y:me", "session:4")
+		q.tell("x:me", "session:4 0")
+		assert.Equal(t, time.Second, q.wait(other, time.Second), "another name's message")
+		other.Leave(0)
 
 		for _, toAll := range []string{"", "0"} {
 			q.tell("x:me", toAll) // something may have been missed
@@ -109,6 +114,14 @@ func TestACallApartMayListenLater(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		assert.Zero(t, q.begun["x:session:3"])
+
+		p = q.Apart(x)
+		p.ListenLater("x:session:4", time.Second)
+		q.happens(func() { p.Leave(0) })
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, q.begun["x:session:4"])
+		assert.Zero(t, q.standing("x:session:4"))
 	})
 }
 

@@ -155,3 +155,17 @@ func TestASleepThatHasEndedIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// However often it is woken, a call ends some time after its context has.
+func TestNoHintKeepsACallFromItsEnd(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	w := wait.NewWaiter(wait.NewAlarm())
+	for hints := 0; ; hints++ {
+		require.Less(t, hints, 100, "each of them may come first")
+		w.Wake()
+		if w.Sleep(ctx, time.Hour) != nil {
+			return
+		}
+	}
+}
