@@ -22,7 +22,6 @@ type fairness struct {
 	behind  int32         // turns of others to let pass
 	alone   bool          // no other process has heard of the end of the last one
 	later   bool          // a look is put off
-	up      bool          // the subscription to the session's channel has been confirmed
 	echo    bool          // the message of a release that the line was told of is still to come on the name's channel
 }
 

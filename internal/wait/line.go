@@ -20,8 +20,8 @@ type Lines struct {
 	listen func(channel string, h Hearer) Ear
 	alarm  *Alarm
 
-	// Subscribed reports whether the messages of a channel are heard now; nil: they are if they ever were. It is set
-	// before the first call.
+	// Subscribed reports whether the messages of a channel are heard now; nil: nobody stands in a line on the server. It
+	// is set before the first call.
 	Subscribed func(channel string) bool
 
 	count  atomic.Int32     // of lines, so that Empty need not lock while there are none
@@ -361,6 +361,6 @@ func (ls *Lines) tidy(l *line) (stop func()) {
 		ls.count.Add(-1)
 	}
 	ear, mark, own := l.ear, l.mark, l.own
-	l.ear, l.mark, l.own, l.up = nil, nil, nil, false
+	l.ear, l.mark, l.own = nil, nil, nil
 	return func() { closeAll(mark, ear, own) }
 }

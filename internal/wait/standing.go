@@ -129,7 +129,6 @@ func (ls *Lines) told(name Name, message string) {
 	if l == nil {
 		return
 	}
-	l.up = l.up || message == ""
 	has := message != "" && message != toldFirst
 	if has {
 		l.mail = message
@@ -169,8 +168,8 @@ func (ls *Lines) free(name Name) {
 func (ls *Lines) known(l *line, message string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if message == "" && l.posted() && l.listens.first.stands.Open() && !l.up {
-		time.AfterFunc(refusedBy, func() { ls.lookUnlessUp(l) }) // as a rule, it looks when both subscriptions stand
+	if message == "" && l.posted() && l.listens.first.stands.Open() && !ls.isTold(l) {
+		time.AfterFunc(refusedBy, func() { ls.lookUnlessTold(l) }) // as a rule, it looks when both subscriptions stand
 		return true
 	}
 	if l.freed == 0 || ls.now()-l.freed > courtesy {
@@ -184,10 +183,10 @@ func (ls *Lines) known(l *line, message string) bool {
 // refusedBy is when the server has refused the subscription to the session's channel, as a rule, if it does not stand.
 const refusedBy = 100 * time.Millisecond
 
-func (ls *Lines) lookUnlessUp(l *line) {
+func (ls *Lines) lookUnlessTold(l *line) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l.listens.first != nil && !l.up {
+	if l.listens.first != nil && !ls.isTold(l) {
 		l.listens.first.Wake()
 	}
 }
@@ -266,5 +265,5 @@ func (l *line) posted() bool { return l.listens.first != nil && l.listens.first.
 // isTold reports whether the head hears what a release tells those who stand in a line on the server. The mutex of the
 // lines is held.
 func (ls *Lines) isTold(l *line) bool {
-	return l.posted() && l.up && (ls.Subscribed == nil || ls.Subscribed(l.listens.first.stands.Channel()))
+	return l.own != nil && l.posted() && ls.Subscribed(l.listens.first.stands.Channel())
 }
