@@ -2,11 +2,15 @@ package core
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -99,4 +103,47 @@ func TestALockStandsInALineWithItsOwnLease(t *testing.T) {
 		InitLock(l, s, lined{lock: l}, label, &kind.Settings{}, fixed, channel)
 		assert.Equal(t, want, l.standing().Kind())
 	}
+}
+
+// noServer is a client that sends nothing.
+type noServer struct{ rueidis.Client }
+
+func (noServer) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+
+// A renewal that fails is tried again soon, and said; one that Close has cut off is neither.
+func TestARenewalThatFails(t *testing.T) {
+	const length = 20 * time.Minute
+	s := session.New(session.Config{
+		Client: noServer{}, Lease: length, Logger: slog.New(slog.DiscardHandler),
+		Observer: &session.Observer{Renewal: func(string, string, error) {}},
+	})
+	var batches int
+	now := time.Hour
+	k := &keeper{session: s}
+	k.dog = lease.NewWatchdog(func() time.Duration { return now }, length,
+		func(f func()) { f() }, func([]*grant) { batches++ }, (*grant).look)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	look := func() (n int) {
+		batches = 0
+		k.dog.Run(ctx)
+		return batches
+	}
+	l := &Lock{
+		Object: session.NewObject(s, session.Label{}, nil), Settings: &kind.Settings{}, keeper: k, protocol: bare{},
+	}
+	h := new(outermost).begin(l, new(claim), "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
+	require.Equal(t, 1, look())
+
+	why := &script.Failure{Class: script.Refused, Err: errors.New("no")}
+	assert.Len(t, k.failed(nil, h.grant, why), 2, "the log and the observer")
+	now += length/20 - 1
+	assert.Zero(t, look())
+	now++
+	assert.Equal(t, 1, look())
+
+	require.NoError(t, s.Close())
+	assert.Empty(t, k.failed(nil, h.grant, why))
+	now += length
+	assert.Zero(t, look())
 }

@@ -148,3 +148,12 @@ func FuzzMillisRoundUp(f *testing.F) {
 			"%d ms for %d ns", ms, length)
 	})
 }
+
+// A queue has the length of a grant as a number of steps of 10 ms.
+func TestTheLengthOfAGrant(t *testing.T) {
+	for length, want := range map[time.Duration]time.Duration{
+		time.Hour: 9500 * time.Millisecond, 1239 * time.Millisecond: 1230 * time.Millisecond, lease.Min: lease.Min,
+	} {
+		assert.Equal(t, want, lease.Grant(length))
+	}
+}

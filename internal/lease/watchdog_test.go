@@ -342,3 +342,13 @@ func TestEveryOutcomeCountsForItselfAlone(t *testing.T) {
 		assert.Equal(t, []call{{3 * period, []string{"a0", "a1"}}}, k.took())
 	})
 }
+
+// What is due sooner anyway is not put off.
+func TestToHastenPutsNothingOff(t *testing.T) {
+	keep(t, func(k *keeper) {
+		k.Add(items(1, "a")[0], 0)
+		k.Hasten(1000 * time.Hour)
+		k.until(period)
+		assert.Len(t, k.took(), 1)
+	})
+}
