@@ -208,7 +208,7 @@ func (d *Debts) note(owed *debt, err error) (tell bool) {
 	case err != nil:
 		return owed.Refused(now)
 	default:
-		owed.Paid(now)
+		owed.Paid()
 	}
 	return false
 }

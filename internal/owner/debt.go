@@ -61,13 +61,12 @@ func (d *Debt) MayReturn(now time.Duration) bool {
 }
 
 // Paid records that the wire owner was given back.
-func (d *Debt) Paid(now time.Duration) {
+func (d *Debt) Paid() {
 	if d.again == 0 {
 		d.until = 0
 		return
 	}
-	d.due, d.delay = max(now, d.again), firstDelay
-	d.again = 0
+	d.due, d.delay, d.again = d.again, firstDelay, 0
 }
 
 // Failed records that it is not known whether the wire owner was given back, or that it was not for a reason

@@ -107,8 +107,7 @@ func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration
 	_, other := c.Held(g.half)
 	rare := g.besides()
 	return g.live == h && h.next == nil && rare.detached == nil && other == nil && c.notes == nil &&
-		rare.more == 0 && rare.away == 0 &&
-		g.renewed == 1 && !g.marks.any(lost|returned|together) && !rare.correcting && rare.guarding == 0 &&
+		rare.more == 0 && g.renewed == 1 && !g.marks.any(lost|returned|together) && !rare.correcting && rare.guarding == 0 &&
 		h.unsure == 0 && g.Token == 0 && !g.Over(now) && now+long <= h.Trust()
 }
 

@@ -49,9 +49,11 @@ func TestWhatHasPassedIsTheHeirs(t *testing.T) {
 	g := c.take(Exclusive, "w", 0)
 	first, heir := g.live, new(hold)
 	assert.False(t, g.Passed())
+	assert.Zero(t, g.Since(first))
 	heir.Begin("heir", s, first.Trust())
 	c.Pass(g, heir)
 	assert.True(t, g.Passed())
+	assert.Equal(t, s, g.Since(heir))
 	assert.False(t, c.Passes(g, first, s, time.Nanosecond), "it has passed")
 	assert.Equal(t, Remaining{Owner: "w", Count: 1}, c.Remaining(g, s))
 

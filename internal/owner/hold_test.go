@@ -22,6 +22,8 @@ func TestBelief(t *testing.T) {
 	assert.True(t, h.Believe(7*s, 7*s, 17*s))
 	assert.Equal(t, 9*s, h.Trust(), "the update may be executed after that call")
 	assert.True(t, h.TrustAgain(before, 8*s, 8*s, 6*s, 9*s))
+	assert.True(t, h.Believe(8*s, 8*s-1, 30*s))
+	assert.Equal(t, 9*s, h.Trust(), "the update may be executed after that call, too")
 	assert.True(t, h.Believe(8*s, 8*s, 18*s))
 	assert.Equal(t, 18*s, h.Trust())
 }

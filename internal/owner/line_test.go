@@ -36,8 +36,8 @@ func TestAWaiterIsGivenBackAndAMisplacedOneOnlyIfCopiesMayCome(t *testing.T) {
 	const sent, notAfter = time.Second, 2 * time.Second
 	var c testClaim
 	r := Request{Wire: "s:1"}
-	r.Waits(sent, 0)
-	assert.Equal(t, Request{Wire: "s:1", Stands: true, Stood: sent}, r)
+	r.Waits(sent, 3)
+	assert.Equal(t, Request{Wire: "s:1", Stands: true, Stood: sent, Signs: 3}, r)
 	undo := c.GiveUp(&r, sent, time.Minute)
 	assert.Equal(t, "s:1", undo.Wire)
 	assert.Zero(t, r)

@@ -103,6 +103,54 @@ func TestADetachedHoldCountsUntilTheServerHasForgottenIt(t *testing.T) {
 	over := trust + trust/50 + 100*time.Millisecond
 	assert.Equal(t, 3, c.Remaining(g, over).Count)
 	assert.Equal(t, 1, c.Remaining(g, over+1).Count)
+	assert.Zero(t, c.Remaining(g, s).Detached, "there is another one")
+	c.end(g, s)
+	assert.Equal(t, Remaining{Owner: "w", Count: 2, Detached: over - s}, c.Remaining(g, s))
+	g.Lasts(3 * length)
+	assert.Equal(t, []string{"w"}, c.Slack(g, 0, s), "once")
+
+	later, h := new(grant), new(hold)
+	later.Begin("v", Exclusive, "v", 0, 0)
+	h.Begin("v", 0, 5*s)
+	c.Add(later, h, 5*s, true)
+	c.Drop(later, h, true, true, 0)
+	assert.Equal(t, 5*s+200*time.Millisecond, c.Remaining(later, 0).Detached, "those of another wire owner do not count")
+}
+
+// What is kept for the sake of a detached hold goes with the last live one of the other half.
+func TestAHalfIsKeptNoLongerThanTheOther(t *testing.T) {
+	var c testClaim
+	write, read := c.take(Exclusive, "w", 0), c.take(Shared, "w", 0)
+	c.Drop(read, c.nest(read, 0), true, true, 0)
+	c.end(read, s)
+	own, other := c.Held(Shared)
+	assert.Same(t, read, own)
+	assert.Same(t, write, other)
+	c.end(write, s)
+	assert.False(t, c.Holds())
+
+	c.take(Exclusive, "v", 0)
+	read = c.take(Shared, "v", 0)
+	write, _ = c.Held(Exclusive)
+	c.end(write, s)
+	own, other = c.Held(Exclusive)
+	assert.Nil(t, own)
+	assert.Same(t, read, other)
+}
+
+// A hold that is not renewed needs another look at its lease when the last renewed one has gone.
+func TestWhatReplicasHaveIsNoLongerRenewed(t *testing.T) {
+	var c testClaim
+	g, h := c.take(Exclusive, "w", 0), new(hold)
+	h.Begin("w", 0, 5*s)
+	c.Add(g, h, 5*s, false)
+	*g.Acked() = Acked{Until: trust, Renewed: true}
+	assert.Equal(t, 5*s, g.Rests(), "until all of them are trusted")
+	c.Drop(g, h, false, false, 0)
+	assert.True(t, g.Acked().Renewed)
+	c.Add(g, h, 5*s, false)
+	c.Drop(g, h.next, true, false, 0)
+	assert.Equal(t, Acked{Until: trust}, *g.Acked())
 }
 
 // Detached holds of a grant that lives on are forgotten when their leases are over.
@@ -211,6 +259,11 @@ func TestAReleaseThatFindsNothing(t *testing.T) {
 			assert.True(t, g.Returned())
 		})
 	}
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	means, _ := c.Replied(g, Remaining{Owner: "w", Count: 1}, s, s, ReadReleased(0), length)
+	assert.Equal(t, Absent, means)
+	assert.True(t, g.Returned(), "nor has the server the others")
 }
 
 // A copy of an acquisition that is executed after the release would find the lock free.
@@ -324,6 +377,7 @@ func TestSweepingWhatALostGrantLeaves(t *testing.T) {
 			assert.Empty(t, c.Sweep(g, tt.now, tt.others), "a hold is left")
 			c.end(g, tt.now)
 			assert.Equal(t, tt.want, c.Sweep(g, tt.now, tt.others))
+			assert.Equal(t, tt.want.Debt.Wire != "", g.Returned(), "a release on its way will find nothing")
 			assert.Empty(t, c.Sweep(g, tt.now, tt.others), "once is enough")
 		})
 	}
@@ -420,13 +474,13 @@ func TestDebts(t *testing.T) {
 		d.Failed(2 * s)
 	}
 	assert.Equal(t, 2*s+500*time.Millisecond, d.Due())
-	d.Paid(3 * s)
+	d.Paid()
 	assert.Equal(t, 10*s, d.Due(), "a copy may come until then")
 	assert.False(t, d.Over(10*s))
 	assert.True(t, d.Refused(10*s))
 	assert.False(t, d.Refused(10*s))
 	assert.Equal(t, 10*s+10*time.Millisecond, d.Due())
-	d.Paid(10 * s)
+	d.Paid()
 	assert.True(t, d.Over(10*s))
 
 	d = Undo("w", 0, 0, 10*s, length)
@@ -439,6 +493,20 @@ func TestDebts(t *testing.T) {
 	assert.True(t, d.MayReturn(0), "a try is under way, perhaps")
 	d.Refused(0)
 	assert.False(t, d.MayReturn(0))
+	d = Debt{Wire: "w", again: 10 * s, until: forever}
+	assert.True(t, d.MayReturn(10*s-1), "a copy may come")
+	assert.False(t, d.MayReturn(10*s))
+}
+
+// Beside the other half, a copy of a re-entry would begin anew.
+func TestACopyOfAReentryIsWaitedForBesideTheOtherHalf(t *testing.T) {
+	for half, copies := range map[Half]time.Duration{Exclusive: 0, Shared: 10 * s} {
+		var c testClaim
+		g := c.take(half, "w", 0)
+		g.ReentryInDoubt(2*length, 10*s)
+		assert.Equal(t, copies, g.Copies())
+		assert.Equal(t, 2*length, g.until)
+	}
 }
 
 // What limits a hold may have been over when the reply came, after a process stood still. It is not trusted then, and

@@ -122,3 +122,24 @@ func TestATrimLeavesAWholeLease(t *testing.T) {
 	g := c.take(Exclusive, "w", 0)
 	assert.Equal(t, length, c.BeginTrim(g, 20*s, length))
 }
+
+// Of trims whose outcome is not known that counts which leaves least, for as long as it may be executed.
+func TestTheShortestOfTrimsInDoubtCounts(t *testing.T) {
+	const window = s
+	var c testClaim
+	g, h := new(grant), new(hold)
+	g.Begin("w", Exclusive, "w", 0, 0)
+	h.Begin("w", 0, 4*s)
+	c.Add(g, h, 10*length, false)
+	trims := func(now time.Duration) bool {
+		most := c.BeginTrim(g, now, length)
+		assert.Greater(t, most, 4*s)
+		c.TrimInDoubt(now, window)
+		trims, _ := c.trims("w", 10*s, now)
+		return trims
+	}
+	assert.True(t, trims(0))
+	h.Believe(0, 0, length)
+	assert.True(t, trims(s), "the first one may still be executed")
+	assert.False(t, trims(s+2*window), "it may not any more, and the others leave more")
+}

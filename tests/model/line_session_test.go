@@ -220,7 +220,7 @@ func (w *lineWorld) pay(r lineRules, at int, toAnybody bool) (wrong violation) {
 	} else {
 		w.server.forget(o)
 	}
-	d.Paid(w.now)
+	d.Paid()
 	return wrong
 }
 

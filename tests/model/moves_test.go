@@ -229,7 +229,7 @@ func (w *world) background(r rules, emit emit) {
 		m := message{verb: release, half: d.half, owner: wireOf(d.Wire), ceiling: int8(d.Ceiling)}
 		paid := &n.debts[i]
 		paid.skip = false
-		paid.Paid(n.now)
+		paid.Paid()
 		if d.undo && !r.undoAgain && !d.skip {
 			n.debts = slices.Delete(n.debts, i, i+1)
 		}
