@@ -51,6 +51,9 @@ func TestAWordOfALostConnectionSaysNothing(t *testing.T) {
 	assert.Equal(t, 1, woken)
 	assert.Equal(t, []string{"x"}, c.begin(t), "it must be subscribed anew")
 	h.changed(c, life, push("unsubscribe", "x"))
+	h.changed(c, c.lives(), push("unsubscribe", "x")) // the beginning of a new one is under way
+	assert.Equal(t, 1, woken)
+	assert.Empty(t, c.begin(t))
 	h.changed(c, c.lives(), push("subscribe", "x"))
 	assert.Equal(t, 2, woken)
 	assert.Empty(t, c.begin(t))
@@ -293,6 +296,66 @@ func TestARefusedChannelIsAskedForAgainIfItIsStillWanted(t *testing.T) {
 	h.again(scout, ch)
 	assert.Empty(t, scout.todo)
 	assert.Empty(t, h.channels)
+}
+
+// A node that has refused a channel is not asked for it again, since another may have the slot by now; and what a
+// channel was refused where it does not belong any more says nothing.
+func TestARefusedChannelIsAskedForElsewhere(t *testing.T) {
+	h := newIdle(true)
+	h.Listen("x", func(string) {})
+	scout, ch := h.conns[""], h.channels["x"]
+	scout.begin(t)
+	for i := range manyMoves {
+		require.True(t, h.moved(ch, fmt.Sprint("a:", i)))
+	}
+	require.False(t, h.moved(ch, "b:1"), "they name each other")
+	a := ch.conn
+	a.begin(t)
+	a.refused(ch, assert.AnError)
+	h.again(a, ch)
+	assert.Empty(t, a.begin(t))
+	assert.Equal(t, []string{"x"}, scout.begin(t))
+	require.True(t, h.moved(ch, "b:1"), "from the beginning")
+	h.changed(h.conns["b:1"], 0, push("ssubscribe", "x"))
+	scout.refused(ch, assert.AnError)
+	assert.True(t, h.Subscribed("x"))
+}
+
+// An outage of which nobody was told is told of when anything is subscribed again, once.
+func TestALossIsToldWhenAnythingStandsAgain(t *testing.T) {
+	h := newIdle(false)
+	told := 0
+	h.Lost = func() { told++ }
+	h.Listen("x", func(string) {})
+	h.Listen("y", func(string) {})
+	c := h.conns[""]
+	c.begin(t)
+	c.untold.Store(true)
+	h.changed(c, 0, push("subscribe", "x"))
+	h.changed(c, 0, push("subscribe", "y"))
+	assert.Equal(t, 1, told)
+}
+
+// Whoever of several stops to listen, the others go on.
+func TestListenersLeaveInAnyOrder(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3}, {1, 2, 3, 0}, {2, 1, 3, 0}, {3, 1, 2, 0}, {2, 3, 0, 1}} {
+		h := newIdle(false)
+		var heard [4]int
+		var listeners [4]Listener
+		for i := range listeners {
+			listeners[i] = h.Listen("x", func(string) { heard[i]++ })
+		}
+		var want [4]int
+		for n, i := range order {
+			listeners[i].Close()
+			for _, left := range order[n+1:] {
+				want[left]++
+			}
+			h.heard("x", "0")
+			assert.Equal(t, want, heard)
+		}
+		assert.False(t, h.channels["x"].wanted())
+	}
 }
 
 // A missing right stays missing for a while, and for many names.
