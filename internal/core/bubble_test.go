@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ type bubble struct {
 
 // inBubble runs a test in a bubble, with holds that are renewed for at most that long; 0: for ever. Its lease is 30 s,
 // of which 29.65 s are trusted.
-func inBubble(t *testing.T, most time.Duration, test func(b *bubble)) {
+func inBubble(t *testing.T, most time.Duration, test func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{}
@@ -47,7 +48,7 @@ func inBubble(t *testing.T, most time.Duration, test func(b *bubble)) {
 		defer func() { assert.NoError(t, s.Close()) }()
 		b.keeper = k
 		b.lock = b.of(0)
-		test(b)
+		test(t, b)
 	})
 }
 
@@ -79,7 +80,7 @@ func (b *bubble) nest(l *Lock, g *grant) *Single {
 
 // A lease that turns out to be shorter ends what depends on it, though nobody looks, and nothing is renewed.
 func TestALeaseThatIsShorterThanBelievedEndsInTime(t *testing.T) {
-	inBubble(t, 0, func(b *bubble) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		h, other := b.take(b.lock), b.take(b.of(time.Hour)) // without a timer, so the watchdog looks
 		var ended atomic.Bool
 		h.Watch(func(error) { ended.Store(true) })
@@ -100,7 +101,7 @@ func TestALeaseThatIsShorterThanBelievedEndsInTime(t *testing.T) {
 
 // A hold without a renewal ends in time though nobody looks, beside others that last for longer or are renewed.
 func TestWhatIsNotRenewedEndsInTime(t *testing.T) {
-	inBubble(t, 0, func(b *bubble) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		outer := b.take(b.of(time.Minute))
 		g := outer.grant
 		inner, last := b.nest(b.of(10*time.Second), g), b.nest(b.of(time.Hour), g)
@@ -123,7 +124,7 @@ func TestWhatIsNotRenewedEndsInTime(t *testing.T) {
 
 // A grant is renewed until its outermost hold has been held for too long, and what is nested in it goes on.
 func TestARenewedGrantOfTheLongestTime(t *testing.T) {
-	inBubble(t, time.Minute, func(b *bubble) {
+	inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
 		outer := b.take(b.lock)
 		g := outer.grant
 		time.Sleep(20 * time.Second)
@@ -143,7 +144,7 @@ func TestARenewedGrantOfTheLongestTime(t *testing.T) {
 
 // Nothing is given back of what the server does not have.
 func TestWhatTheServerDoesNotHaveIsNotOwed(t *testing.T) {
-	inBubble(t, 0, func(b *bubble) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		h := b.take(b.lock)
 		h.grant.lose(b.session.Now())
 		require.ErrorIs(t, h.Err(), session.ErrLost)
@@ -153,7 +154,7 @@ func TestWhatTheServerDoesNotHaveIsNotOwed(t *testing.T) {
 
 // No late renewal revives a hold, and one that comes in time moves its end, whoever looks.
 func TestARenewalMovesTheEndOfAHoldThatIsTrusted(t *testing.T) {
-	inBubble(t, 0, func(b *bubble) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		h := b.take(b.lock)
 		trust := h.Trust()
 		var ended atomic.Bool
@@ -178,7 +179,7 @@ func TestARenewalMovesTheEndOfAHoldThatIsTrusted(t *testing.T) {
 
 // That the server has nothing of a hold is why it is lost, unless it was lost before.
 func TestWhyAHoldIsLost(t *testing.T) {
-	inBubble(t, 0, func(b *bubble) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		for after, why := range map[time.Duration]error{0: nil, time.Minute: errTrimming} {
 			h := b.take(b.lock)
 			h.setFailure(errTrimming)
@@ -186,5 +187,93 @@ func TestWhyAHoldIsLost(t *testing.T) {
 			h.grant.lose(b.session.Now())
 			assert.Equal(t, why, h.failure())
 		}
+	})
+}
+
+// What the owner has lost without noticing is not in its own way.
+func TestAnOwnerIsNotBlockedByWhatItHasLost(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
+		b.lock.NonReentrant = true
+		ctx, cancel := context.WithCancel(NewOwner(t.Context()))
+		cancel() // so that nothing is sent
+		a := newAcquisition()
+		a.lock = b.lock
+		a.init(ctx)
+		a.begins()
+		h := new(outermost).begin(b.lock, a.claim, "wire", b.granted(), 0)
+		_, _, err := a.tryTo(ctx)
+		require.ErrorIs(t, err, session.ErrAlreadyHeld)
+		time.Sleep(30 * time.Second)
+		_, _, err = a.tryTo(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotNil(t, h.ended.Load())
+	})
+}
+
+// A call without a reply may stand in the line of sessions, also if the next one does not, and finds the lock taken.
+func TestACallWithoutAReplyMayStand(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
+		l := b.lock
+		l.protocol, l.lined = lined{lock: l}, true
+		lost := &script.Failure{Class: script.Unknown, Temporary: true, Err: session.ErrNoReply}
+		for _, stands := range []bool{true, false} {
+			a := newAcquisition()
+			a.lock, a.Wire, a.answer = l, "wire", b.granted()
+			_, _, err := a.entered(t.Context(), stands, lost)
+			require.ErrorIs(t, err, lost)
+			assert.Equal(t, lease.Add(a.answer.Sent, l.NotAfter()), a.Copies)
+			*a.answer = answer{Reply: script.Reply{Sent: a.Copies, At: a.Copies, Code: script.Busy}}
+			_, _, err = a.entered(t.Context(), false, nil)
+			require.ErrorIs(t, err, session.ErrBusy)
+			assert.Zero(t, a.Copies)
+			assert.Equal(t, stands, a.Stands)
+		}
+	})
+}
+
+// A call looks at once if nobody of its session waits, or if its owner has the lock; and is woken when that gets it.
+func TestWhoLooksAtOnce(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
+		call := func(ctx context.Context) *acquisition {
+			a := newAcquisition()
+			a.lock = b.lock
+			a.init(ctx)
+			return a
+		}
+		mine, stranger := NewOwner(t.Context()), NewOwner(t.Context())
+		first := call(mine)
+		assert.True(t, first.looksAtOnce())
+		place := first.join()
+		second, other := call(mine), call(stranger)
+		assert.False(t, second.looksAtOnce())
+
+		h := new(outermost).begin(b.lock, first.claim, "wire", b.granted(), 0)
+		began := time.Now()
+		require.NoError(t, place.Sleep(t.Context(), time.Hour))
+		assert.True(t, second.looksAtOnce())
+		late := second.join()
+		require.NoError(t, late.Sleep(t.Context(), time.Hour))
+		assert.Equal(t, began, time.Now())
+		assert.False(t, other.looksAtOnce())
+		late.Leave(0)
+		place.Leave(0)
+		assert.True(t, other.looksAtOnce())
+		require.NoError(t, h.finish(detachedEnd))
+	})
+}
+
+// What is held for long is told of the outermost hold of each name.
+func TestWhatIsHeldForLongIsTheOutermost(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
+		outer := b.take(b.lock)
+		time.Sleep(10 * time.Second)
+		inner := b.nest(b.lock, outer.grant)
+		var all []session.Identified
+		b.HeldSince(-1, 5*time.Second, func(h session.Held) { all = append(all, h.Of) })
+		assert.Equal(t, []session.Identified{outer}, all)
+		for _, h := range []*Single{inner, outer} {
+			require.NoError(t, h.finish(detachedEnd))
+		}
+		b.HeldSince(-1, time.Minute, func(session.Held) { t.Error("nothing is held any more") })
 	})
 }
