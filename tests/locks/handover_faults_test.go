@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -230,6 +231,7 @@ func TestACallThatIsGrantedWhatItIsHandedOver(t *testing.T) {
 	heir := kit.Granted(t, kit.LongestWait, next, "the call")
 	require.NotEqual(t, h.ID(), heir.ID(), "its own")
 	require.NoError(t, heir.Release())
+	require.Nil(t, core.LockOf(r.l).Granted().Live(), "what was handed over is lost")
 	require.NoError(t, kit.Granted(t, kit.Told, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
 	r.empty()
 }
