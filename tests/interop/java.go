@@ -87,6 +87,15 @@ func Command(tb testing.TB, class string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// Program is a program in one file of Java, to be run with a release of Redisson, as of [Classpath]; without Java the
+// test is skipped.
+func Program(tb testing.TB, release, file string, args ...string) *exec.Cmd {
+	tb.Helper()
+	classpath, err := Classpath(release)
+	Require(tb, err)
+	return program(classpath, append([]string{file}, args...)...)
+}
+
 func command(release, class string, args ...string) (*exec.Cmd, error) {
 	if _, err := exec.LookPath("java"); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoJava, err)

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"cmp"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -42,9 +41,7 @@ func TestRedissonCutsReadersShort(t *testing.T) {
 // runJava runs a program to its end, with that release of Redisson, and returns what it prints.
 func runJava(t *testing.T, release, program string) string {
 	t.Helper()
-	classpath, err := interop.Classpath(release)
-	interop.Require(t, err)
-	cmd := exec.Command("java", "-cp", classpath, program, redistest.Start(t).Addr())
+	cmd := interop.Program(t, release, program, redistest.Start(t).Addr())
 	cmd.SysProcAttr = child.Attributes()
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
