@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -63,7 +64,8 @@ func Classpath(release string) (classpath string, err error) {
 	return filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, libraries, "*"), err
 }
 
-// maven runs Maven in the project: offline if everything is at hand, as that takes a fraction of the time.
+// maven runs Maven in the project: offline if everything is at hand, as that takes a fraction of the time. Its JVM is
+// one for a short life, as that of [program] is, unless somebody has chosen another.
 func maven(project string, flags ...string) error {
 	for _, tool := range []string{"javac", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -73,6 +75,8 @@ func maven(project string, flags ...string) error {
 	run := func(more ...string) ([]byte, error) {
 		cmd := exec.Command("mvn", slices.Concat(more, []string{"-q", "-B"}, flags)...)
 		cmd.Dir = project
+		options := cmp.Or(os.Getenv("MAVEN_OPTS"), "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+		cmd.Env = append(cmd.Environ(), "MAVEN_OPTS="+options)
 		return cmd.CombinedOutput()
 	}
 	if _, err := run("-o"); err == nil {
