@@ -92,11 +92,14 @@ func logged(t *testing.T) map[string]logLine {
 
 // levelOf returns the level of a call of a logger, with the arguments from the message on; "" if it is none.
 func levelOf(call *ast.CallExpr) (level string, args []ast.Expr) {
-	method, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return "", nil
+	var name string
+	switch called := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		name = called.Sel.Name
+	case *ast.Ident: // a helper that is called in its own package
+		name = called.Name
 	}
-	switch name := method.Sel.Name; name {
+	switch name {
 	case "Debug", "Info", "Warn":
 		return strings.ToUpper(name), call.Args
 	case "Log":

@@ -348,7 +348,8 @@ func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 	}
 }
 
-// heardOn reports whether somebody listens on one of the nodes for releases of the name. Redis 6.2 has no shard channels.
+// heardOn reports whether somebody listens on one of the nodes for releases of the name. Redis 6.2 has no shard
+// channels.
 func heardOn(t *testing.T, nodes []*redistest.Server, name string) bool {
 	t.Helper()
 	return slices.ContainsFunc(nodes, func(n *redistest.Server) bool {
