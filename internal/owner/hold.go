@@ -34,7 +34,7 @@ func (h *Hold[H]) Trust() time.Duration { return time.Duration(h.trust.Load()) }
 func (h *Hold[H]) Trusted(now time.Duration) bool { return now < h.Trust() }
 
 // Limit makes the hold trusted at most until then, unless it has been renewed. If that was over when the reply came,
-// trust ends at that moment: nothing is held for less than no time.
+// trust ends at that moment, since no hold lasts for a negative time.
 func (h *Hold[H]) Limit(until time.Duration) {
 	h.trust.Store(int64(max(min(h.Trust(), until), h.acquired)))
 }

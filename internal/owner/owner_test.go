@@ -509,8 +509,8 @@ func TestACopyOfAReentryIsWaitedForBesideTheOtherHalf(t *testing.T) {
 	}
 }
 
-// What limits a hold may have been over when the reply came, after a process stood still. It is not trusted then, and
-// was not held for less than no time.
+// What limits a hold may have been over when the reply came, after a process stood still. The hold is not trusted then,
+// and has not lasted for a negative time.
 func TestALimitThatWasOverEndsAHoldAtItsBeginning(t *testing.T) {
 	const acquired = time.Minute
 	for until, want := range map[time.Duration]time.Duration{
