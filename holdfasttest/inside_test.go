@@ -17,8 +17,8 @@ import (
 )
 
 // The types of the API have the methods that are written for users, and nothing internal: no fields, and no methods
-// by embedding. The test is here since these tests import all kinds anyway: with it the tests of the root had them
-// compiled once more.
+// by embedding. The test is not in the root, because these tests import all kinds anyway: there, they would be compiled
+// once more for it.
 func TestNothingOfTheInsideIsExported(t *testing.T) {
 	for _, of := range []any{
 		holdfast.Session{},

@@ -173,8 +173,9 @@ func disown(err error) error {
 	return err
 }
 
-// Interrupted reports whether err comes from a script that had begun, and may have changed something. At a replica it
-// has not, nor where there are too few replicas, no memory or no disk: the server refuses only a script's first write.
+// Interrupted reports whether err comes from a script that had begun, and may have changed something. It has changed
+// nothing at a replica, or if there are too few replicas, no memory or no disk: for these reasons, a server refuses the
+// first write of a script or none.
 func Interrupted(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok || !strings.Contains(answer.Error(), "@user_script") {

@@ -62,7 +62,8 @@ func Reclaim(h Holding) {
 	}()
 }
 
-// Unreleased logs why a release failed, unless somebody has ended the hold meanwhile: Close gives it back itself.
+// Unreleased logs why a release failed, unless the hold had ended before, or the session is closed: then it is up to
+// Close to give it back, whose error says if that failed.
 func Unreleased(h Holding, err error) {
 	if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrNotHeld) {
 		Warn("release failed", h, err)

@@ -76,8 +76,8 @@ type result struct {
 	code           int
 }
 
-// run runs the command on a server to its end; env has more "NAME=value" pairs. With the race detector a run costs
-// three times as much. So it only watches the first run of a verb in each test, but all of them with HOLDFAST_STRESS.
+// run runs the command on a server to its end; env has more "NAME=value" pairs. With the race detector, a run costs
+// three times as much. So the detector only watches the first run of a verb in each test; with HOLDFAST_STRESS, all.
 func run(t testing.TB, srv *redistest.Server, env []string, args ...string) result {
 	t.Helper()
 	cmd := command(t, srv, env, args...)

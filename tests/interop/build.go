@@ -65,7 +65,7 @@ func Classpath(release string) (classpath string, err error) {
 }
 
 // maven runs Maven in the project: offline if everything is at hand, as that takes a fraction of the time. Its JVM is
-// one for a short life, as that of [program] is, unless somebody has chosen another.
+// set up for a short life, like that of [program], unless MAVEN_OPTS says otherwise.
 func maven(project string, flags ...string) error {
 	for _, tool := range []string{"javac", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
