@@ -201,6 +201,14 @@ func TestFairScriptsStand(t *testing.T) {
 			seed: with(known, mine("b:1", hears)), call: acquireFair{short: true}, reply: waits(1, 0), held: ours,
 			queue: both, ours: both,
 		},
+		"behind one whose turn it is, and that is told without more arguments": {
+			seed: mine("b:1", hears), call: acquireFair{short: true}, reply: waits(1, 1), queue: both, ours: both,
+			messages: tells(fairTold+"b", "b:1"),
+		},
+		"behind one that does not hear, and that is told without more arguments": {
+			seed: mine("b:1", 0), call: acquireFair{short: true}, reply: waits(1, 1), queue: both, ours: both,
+			messages: tells(fairOwn+"b:1", "0"),
+		},
 		"behind another": {
 			seed: with(known, mine("b:1", hears)), call: acquireFair{}, reply: waits(1, 0), held: ours, queue: both, ours: both,
 		},
