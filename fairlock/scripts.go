@@ -49,12 +49,9 @@ func (p *protocol) derived() (channel, told string) {
 func (p *protocol) sessions() string { return p.told[:len(p.told)-len(p.lock().Session().ID())] }
 
 func (p *protocol) Acquire(w kind.Want) *script.Call {
-	wait, again, grant := "0", "0", int64(0)
+	wait, grant := "0", int64(0)
 	if w.Stand {
 		wait = p.wait
-	}
-	if w.Again {
-		again = "1"
 	}
 	if w.Hears {
 		grant = lease.Grant(p.lock().Length()).Milliseconds()
@@ -65,7 +62,7 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 		c.Key(p.token)
 	}
 	return c.Arg(w.Owner).Int(w.NotAfter).Optional(usual[:], w.Lease, p.lock().Channel, p.sessions(),
-		strconv.Itoa(w.Target), wait, p.javaWait, p.lock().Publish(), strconv.FormatInt(grant, 10), again, p.tokenTTL)
+		strconv.Itoa(w.Target), wait, p.javaWait, p.lock().Publish(), strconv.FormatInt(grant, 10), w.Copy(), p.tokenTTL)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {

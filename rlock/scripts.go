@@ -147,11 +147,7 @@ func (p lined) Acquire(w kind.Want) *script.Call {
 	} else {
 		c.Spare(keys[:2]...)
 	}
-	again := "0"
-	if w.Again {
-		again = "1"
-	}
-	return c.Arg(p.waiter(w.Owner), w.Lease).Int(w.NotAfter).Int(waiterLease.Milliseconds()).Arg(again)
+	return c.Arg(p.waiter(w.Owner), w.Lease).Int(w.NotAfter).Int(waiterLease.Milliseconds()).Arg(w.Copy())
 }
 
 // waiter is how an owner stands in the line.

@@ -26,12 +26,8 @@ type protocol Mutex
 func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 
 func (p *protocol) Acquire(w kind.Want) *script.Call {
-	again := "0"
-	if w.Again {
-		again = "1"
-	}
 	return script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner).Int(w.NotAfter).
-		Optional(usualTake, w.Lease, again, w.Age)
+		Optional(usualTake, w.Lease, w.Copy(), w.Age)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {

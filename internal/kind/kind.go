@@ -128,6 +128,14 @@ type Want struct {
 	Age      string   // asks how long the server has been up, of a kind that can be asked: see rlock_acquire; "": does not
 }
 
+// Copy is Again as an argument of a script.
+func (w *Want) Copy() string {
+	if w.Again {
+		return "1"
+	}
+	return "0"
+}
+
 // Remaining says which holds of a wire owner a release leaves.
 type Remaining = owner.Remaining
 
