@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -239,6 +238,7 @@ func (l *links) forMessages(ctx context.Context, addr string) bool {
 func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		ctx = sharing.Dialling(ctx)
 		if err := l.pace.await(ctx, addr, d); err != nil {
 			return nil, err
 		}
@@ -258,10 +258,11 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
 		made := newLink(conn, l, addr)
-		if made.second = second; second { // with the old protocol, it would be direct for ever
-			made.direct.End()
-		} else {
+		if made.second = second; !second {
 			l.stand.Store(addr, made)
+		}
+		if second || l.pace.marked(d) { // no call goes over it; with the old protocol, it would be direct for ever
+			made.direct.End()
 		}
 		if !l.begin(made) {
 			_ = made.Close()
@@ -286,93 +287,5 @@ func socket(conn net.Conn) net.Conn {
 func delay(conn net.Conn) {
 	if c, ok := socket(conn).(*net.TCPConn); ok {
 		_ = c.SetNoDelay(false) // if it fails, connections are merely slower
-	}
-}
-
-// A link is a connection that tells the session when it ends, before the client can look for another.
-type link struct {
-	net.Conn
-	of     *links
-	addr   string
-	second bool // calls go on over another one
-	direct *sharing.Direct
-	spoken chan struct{} // closed by speak, when something is first written, or the connection is closed
-	speak  func()
-	ending sync.Once
-
-	underWay func() int64  // how many calls of the session are
-	lasted   time.Duration // how long the last gathering took; the writing goroutine's alone
-	rests    time.Time     // until then it does not gather; the writing goroutine's alone
-}
-
-func newLink(conn net.Conn, of *links, addr string) *link {
-	spoken := make(chan struct{})
-	return &link{
-		Conn: conn, of: of, addr: addr, direct: of.directs.Begin(), underWay: of.underWay,
-		spoken: spoken, speak: sync.OnceFunc(func() { close(spoken) }),
-	}
-}
-
-// Close may be called again, when the client has made another connection already, of which that is no news.
-func (l *link) Close() error {
-	l.ending.Do(l.end)
-	return l.Conn.Close()
-}
-
-func (l *link) end() {
-	l.speak()
-	l.direct.End()
-	if !l.second {
-		l.of.stand.CompareAndDelete(l.addr, l)
-	}
-	l.of.mu.Lock()
-	delete(l.of.open, l)
-	l.of.mu.Unlock()
-	l.of.tell(!l.second)
-}
-
-// Read waits until the client has said something. A server that has too many clients speaks first, and a client that
-// gives the connection up before it has greeted panics at an answer to nothing.
-func (l *link) Read(b []byte) (int, error) {
-	<-l.spoken
-	return l.Conn.Read(b)
-}
-
-// SetDeadline is called for each direct call, and with no deadline when the connection turns pipelined.
-func (l *link) SetDeadline(t time.Time) error {
-	if t.IsZero() {
-		l.direct.End()
-	}
-	return l.Conn.SetDeadline(t)
-}
-
-// Write lets other goroutines run first if the connection is pipelined, and many calls are under way: those that they
-// make meanwhile go out together in the next write, and the server answers them in one. With few calls, the server
-// would stand still until all have come, and then the goroutines until all are answered.
-func (l *link) Write(b []byte) (int, error) {
-	l.speak()
-	const many = 40
-	if l.underWay() >= many && l.direct.Ended() {
-		l.gather(len(b))
-	}
-	return l.Conn.Write(b)
-}
-
-// gather costs next to nothing if no other goroutine can run, and saves a write for each goroutine that makes a call.
-// But a goroutine that computes can make it last for milliseconds. If it then brings only a few calls, size bytes in
-// all, gather pauses long enough to take at most 1 % of the time.
-func (l *link) gather(size int) {
-	const (
-		long = time.Millisecond
-		many = 4096 // bytes: some thirty calls
-	)
-	began := time.Now()
-	if l.lasted > long && size < many {
-		l.rests = began.Add(100 * l.lasted)
-	}
-	l.lasted = 0
-	if began.After(l.rests) {
-		runtime.Gosched()
-		l.lasted = time.Since(began)
 	}
 }

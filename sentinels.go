@@ -39,9 +39,12 @@ func (p *pace) mark(d *net.Dialer) {
 	d.Resolver = p.resolver
 }
 
+// marked reports whether d is the dialer of sentinels.
+func (p *pace) marked(d *net.Dialer) bool { return p.resolver != nil && d.Resolver == p.resolver }
+
 // await returns when d may connect to an address, or why it may not.
 func (p *pace) await(ctx context.Context, addr string, d *net.Dialer) error {
-	if p.resolver == nil || d.Resolver != p.resolver {
+	if !p.marked(d) {
 		return nil
 	}
 	timer := time.NewTimer(time.Until(p.next(addr, time.Now())))

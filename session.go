@@ -198,8 +198,7 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	var directs *sharing.Directs
-	stays := opt.AlwaysRESP2 && opt.Sentinel.MasterSet != ""    // the connection to Sentinel is direct for ever
-	if opt.ConnWriteTimeout <= lease.Bound(o.Lease) && !stays { // else a direct release might last for longer than it may
+	if opt.ConnWriteTimeout <= lease.Bound(o.Lease) { // else a direct release might last for longer than it may
 		directs = &l.directs
 	}
 	closeClient := func() {

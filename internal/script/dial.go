@@ -26,6 +26,9 @@ const redialTimeout = 2 * time.Second
 // errNoConnection says why a call was not sent, without the words of a context that is not the caller's.
 var errNoConnection = fmt.Errorf("no connection to the server within %v", redialTimeout)
 
+// errLeft is of a direct call whose context has ended.
+var errLeft = errors.New("nobody waits for the reply any more")
+
 // leaveAgain is how long at least a connection that leads to a replica is kept.
 const leaveAgain = time.Second
 
@@ -37,14 +40,20 @@ const leaveAgain = time.Second
 // is a copy of the result.
 func (r *Runner) do(ctx context.Context, g *gate, c *Call) error {
 	changes := r.changes.Load()
-	if !g.stands(changes) && ctx.Done() != nil {
+	if !g.stands(changes) && ctx.Done() != nil && !r.direct(g, changes) {
 		return r.doAside(Limited(ctx), g, c, changes)
 	}
 	client, ctx := sharing.Bearable(ctx, r.client)
 	r.calls.Add(1)
 	c.result = client.Do(ctx, c.command(client.B()))
 	r.calls.Add(-1)
+	sharing.Unwatch(ctx)
 	return c.answered(g, changes)
+}
+
+// direct reports whether a call that may be silent can be left nevertheless: its connection stands, and is direct.
+func (r *Runner) direct(g *gate, changes int64) bool {
+	return g.stood.Load() == changes && sharing.AnyDirect(r.client)
 }
 
 func (r *Runner) doAside(ctx context.Context, g *gate, c *Call, changes int64) (err error) {
@@ -59,8 +68,13 @@ func (r *Runner) doAside(ctx context.Context, g *gate, c *Call, changes int64) (
 
 // answered reads the answer to a call that began after that many changes, be it an error.
 func (c *Call) answered(g *gate, changes int64) (err error) {
-	if c.reply, err = c.result.ToMessage(); err == nil {
+	c.reply, err = c.result.ToMessage()
+	switch {
+	case err == nil:
 		g.answers(changes)
+	case sharing.IsEnded(err):
+		err = errLeft
+		c.result = rueidis.NewErrorResult(err)
 	}
 	return err
 }
@@ -68,7 +82,7 @@ func (c *Call) answered(g *gate, changes int64) (err error) {
 // aside returns what f does, or ctx's error as soon as it ends. f's own ctx may last for longer.
 func aside[T any](ctx context.Context, r *Runner, f func(ctx context.Context) T) (result T, err error) {
 	returned := make(chan T, 1)
-	r.wg.Go(func() { returned <- f(sharing.Unending(ctx, r.client)) })
+	r.wg.Go(func() { returned <- f(sharing.Aside(ctx, r.client)) })
 	select {
 	case result = <-returned:
 		return result, nil

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Class says what is known about a call that did not succeed.
@@ -81,7 +83,7 @@ func brokenf(s *Script, format string, args ...any) error {
 
 // sortFailure makes a Failure of the error that the client returned for a call under ctx.
 func sortFailure(ctx context.Context, err error) *Failure {
-	if refusal, ok := rueidis.IsRedisErr(err); ok {
+	if refusal, ok := rueidis.IsRedisErr(err); ok && !sharing.IsEnded(err) {
 		if text := refusal.Error(); Words(text) != text {
 			err = mismatch{refusal}
 		}

@@ -2,18 +2,18 @@ package script
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
 
 // An EndingLate is a context that has its own end only from when it matters: when a call has to wait for a
 // connection, or has failed. Before, the connection ends a call that falls silent; and a context with an end would be
-// more than all else that a call allocates, and would make a direct connection pipelined.
+// more than all else that a call allocates.
 type EndingLate struct {
 	context.Context //nolint:containedctx // what it is for
 
 	end     time.Time
-	cause   error
 	limited atomic.Pointer[ending] // nil: it has no end of its own yet
 }
 
@@ -22,9 +22,12 @@ type ending struct {
 	stop            context.CancelFunc
 }
 
-// EndsLate returns ctx, which is to end then because of cause, unless ctx ends before. Stop it.
-func EndsLate(ctx context.Context, end time.Time, cause error) *EndingLate {
-	return &EndingLate{Context: ctx, end: end, cause: cause}
+// ErrNoReply is why it ends.
+var ErrNoReply = errors.New("no reply in time")
+
+// EndsLate returns ctx, which is to end then because of [ErrNoReply], unless ctx ends before. Stop it.
+func EndsLate(ctx context.Context, end time.Time) *EndingLate {
+	return &EndingLate{Context: ctx, end: end}
 }
 
 // An Outlasting is the context of a call that outlasts its caller, who may leave it behind when it has been sent, and
@@ -40,7 +43,7 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	switch c := ctx.(type) {
 	case *EndingLate:
 		if c.limited.Load() == nil {
-			return context.WithDeadlineCause(c.Context, c.end, c.cause)
+			return context.WithDeadlineCause(c.Context, c.end, ErrNoReply)
 		}
 	case *Outlasting:
 		caller, cancel := context.WithCancel(c.Caller)
@@ -56,7 +59,7 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 // Limited is ctx, which ends when it should from now on.
 func Limited(ctx context.Context) context.Context {
 	if l, ok := ctx.(*EndingLate); ok && l.limited.Load() == nil {
-		inside, stop := context.WithDeadlineCause(l.Context, l.end, l.cause)
+		inside, stop := context.WithDeadlineCause(l.Context, l.end, ErrNoReply)
 		l.limited.Store(&ending{inside, stop})
 	}
 	return ctx

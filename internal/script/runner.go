@@ -88,7 +88,7 @@ func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
 		p.gate.silent.Store(true)
 	}
-	if err != nil && ended(ctx) != nil {
+	if err != nil && ended(ctx) != nil && !errors.Is(c.result.NonRedisError(), errLeft) {
 		p.share()
 		r.abandon(p.gate, p.lane, c.keys[0])
 	} else {

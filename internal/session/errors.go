@@ -18,7 +18,7 @@ var (
 	ErrWrongKind   = errors.New("holdfast: wrong kind")
 	ErrClosed      = errors.New("holdfast: session closed")
 	ErrUnknown     = errors.New("holdfast: outcome unknown")
-	ErrNoReply     = errors.New("no reply in time")
+	ErrNoReply     = script.ErrNoReply
 
 	ErrNotAcknowledged = errors.New("holdfast: not acknowledged")
 )

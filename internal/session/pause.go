@@ -39,7 +39,7 @@ func (s *Session) Once(
 ) error {
 	end, within := time.Now().Add(limit), ctx
 	if outlasts(ctx, end) {
-		late := script.EndsLate(ctx, end, ErrNoReply)
+		late := script.EndsLate(ctx, end)
 		defer late.Stop()
 		within = late
 	}

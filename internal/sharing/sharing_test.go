@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/sharing"
 )
@@ -65,9 +66,9 @@ func TestWhatTheClientSeesOfAContext(t *testing.T) {
 			}
 			client := sharing.Client(fake{mode: c.mode, ctx: &seen}, of)
 			for range 2 {
-				directs.Begin().End()
+				directs.Begin(false).End()
 			}
-			if link := directs.Begin(); !c.direct {
+			if link := directs.Begin(false); !c.direct {
 				link.End()
 				link.End() // makes no difference
 			}
@@ -88,11 +89,47 @@ func TestWhatTheClientSeesOfAContext(t *testing.T) {
 	}
 }
 
-func TestACallThatIsLeftBehind(t *testing.T) {
-	own, stop := context.WithCancel(sharing.Own())
+// What the client sees of the context of a script, which it asks for its deadline when it is about to call directly.
+func TestWhatTheClientSeesOfAScriptsContext(t *testing.T) {
+	users, end := context.WithTimeout(t.Context(), time.Hour)
+	defer end()
+	own, stop := context.WithTimeout(sharing.Own(), time.Hour)
 	defer stop()
-	known, unknown := sharing.Client(fake{}, new(sharing.Directs)), sharing.Client(fake{}, nil)
-	assert.Nil(t, sharing.Unending(own, known).Done())
-	assert.NotNil(t, sharing.Unending(t.Context(), known).Done())
-	assert.NotNil(t, sharing.Unending(own, unknown).Done())
+	var directs sharing.Directs
+	known, unknown := sharing.Client(fake{}, &directs), sharing.Client(fake{}, nil)
+	bearable := func(ctx context.Context, c rueidis.Client) context.Context {
+		_, ctx = sharing.Bearable(ctx, c)
+		return ctx
+	}
+	requirePipelined := func(ctx context.Context) {
+		t.Helper()
+		_, dated := ctx.Deadline()
+		require.False(t, dated)
+		require.NotNil(t, ctx.Done())
+	}
+	requirePipelined(bearable(users, unknown))
+	requirePipelined(sharing.Dateless(sharing.Aside(users, unknown)))
+	requirePipelined(bearable(users, known))
+	early := sharing.Aside(users, known) // before there is a connection
+	requirePipelined(early)
+
+	deaf := directs.Begin(false)
+	requirePipelined(bearable(users, known))
+	deaf.End()
+	direct := directs.Begin(true)
+	for _, ctx := range []context.Context{bearable(users, known), early} {
+		require.Nil(t, direct.Caller())
+		deadline, dated := ctx.Deadline()
+		require.True(t, dated)
+		require.Greater(t, time.Until(deadline), 1000*time.Hour)
+		require.NotNil(t, ctx.Done())
+		require.Equal(t, users, direct.Caller())
+		require.Nil(t, direct.Caller())
+	}
+	for _, ctx := range []context.Context{bearable(own, known), sharing.Aside(own, known)} {
+		require.Nil(t, ctx.Done())
+	}
+	direct.End()
+	requirePipelined(bearable(users, known))
+	requirePipelined(early)
 }

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func BenchmarkUncontended(b *testing.B) {
-	u := bench.MeasureUncontended(b, bench.Reentrant)
+	u := bench.MeasureUncontended(b, context.Background(), bench.Reentrant)
 	row("uncontended lock + release: commands, round trips", fmt.Sprintf("%.0f", u.Commands), "2")
 	row("  commands inside scripts", fmt.Sprintf("%.0f", u.Inner), "9")
 	row("  allocations, bytes", fmt.Sprintf("%.0f, %.0f", u.Allocs, u.Bytes), "4, 300")
@@ -48,7 +49,7 @@ func BenchmarkUncontended(b *testing.B) {
 		{"a lock of one string", bench.Set},
 		{"a permit with a lease", bench.Leased(8)},
 	} {
-		u := bench.MeasureUncontended(b, other.kind)
+		u := bench.MeasureUncontended(b, context.Background(), other.kind)
 		row("the same of "+other.what, fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner,
 			u.Allocs), "2, 9, 7")
 	}
@@ -131,7 +132,7 @@ func BenchmarkReaders(b *testing.B) {
 }
 
 func BenchmarkSeveral(b *testing.B) {
-	u := bench.MeasureUncontended(b, bench.Several(8))
+	u := bench.MeasureUncontended(b, context.Background(), bench.Several(8))
 	row("8 locks as one, lock + release: commands",
 		fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, none, none")
 	near, far := bench.MeasureMajority(b, 5, 0), bench.MeasureMajority(b, 5, time.Millisecond)

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -26,14 +27,18 @@ func TestCosts(t *testing.T) {
 		"a read half behind others": {bench.PreferredRead, 10, 5, 10, 460},
 	} {
 		t.Run(what, func(t *testing.T) {
-			u := bench.MeasureUncontended(t, c.kind)
+			u := bench.MeasureUncontended(t, context.Background(), c.kind)
 			assert.EqualValues(t, 2, math.Round(u.Commands))
 			// publishing which process it is adds one command in thousands
 			assert.LessOrEqual(t, math.Round(u.Inner), c.inside)
+			ending := bench.MeasureUncontended(t, t.Context(), c.kind)
+			assert.EqualValues(t, 2, math.Round(ending.Commands))
 			if !kit.Racing() {
 				assert.LessOrEqual(t, u.Allocs, c.allocs)
 				assert.LessOrEqual(t, u.AllocsWithin, c.within)
 				assert.LessOrEqual(t, u.Bytes, c.bytes)
+				assert.LessOrEqual(t, ending.Allocs, c.allocs)
+				assert.LessOrEqual(t, ending.Bytes, c.bytes)
 			}
 		})
 	}

@@ -81,10 +81,9 @@ type Uncontended struct {
 }
 
 // MeasureUncontended counts over many cycles.
-func MeasureUncontended(tb testing.TB, kind Kind) Uncontended {
+func MeasureUncontended(tb testing.TB, ctx context.Context, kind Kind) Uncontended {
 	srv := redistest.Start(tb)
 	l := kind(open(tb, 30*time.Second, srv.Addr()), "orders:42")
-	ctx := context.Background()
 	cycle(tb, ctx, l)
 
 	const cycles = 1000

@@ -28,7 +28,7 @@ var acquisitions = []operation{
 func tryLockFor(l kit.Locker, ctx context.Context) (*holdfast.Hold, error) {
 	wait := 10 * time.Second
 	if _, ends := ctx.Deadline(); ends {
-		wait = 1200 * time.Millisecond
+		wait = 800 * time.Millisecond
 	}
 	return l.TryLockFor(context.WithoutCancel(ctx), wait)
 }

@@ -427,7 +427,9 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	for _, stalled := range []string{"healthy", "stopped"} {
 		t.Run(stalled, func(t *testing.T) {
 			srv := redistest.Start(t)
-			other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{}), "busy", nil))
+			holder := kit.Open(t, srv.Addr(), &holdfast.Options{})
+			kit.Pipeline(t, holder) // which takes goroutines
+			other := kit.Lock(t, t.Context(), rlock.New(holder, "busy", nil))
 			before := runtime.NumGoroutine()
 			s := kit.Open(t, srv.Addr(), nil)
 			h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))

@@ -91,6 +91,8 @@ func TestACallUnderWayIsInDoubtWhenItsConnectionCannotLogInAgain(t *testing.T) {
 				_, err := latch.New(s, "gate").TrySetCount(t.Context(), 10)
 				require.NoError(t, err)
 				require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)).Release()) // it knows the clock
+				// Else the call would wait for the login.
+				kit.Pipeline(t, s)
 				auth := p.On(proxy.Command("AUTH"), proxy.HoldReply, proxy.First)
 				p.On(kit.ScriptNamed(c.script), proxy.HoldReply, proxy.First)
 				if again.none == nil { // then the login comes first
@@ -135,4 +137,33 @@ func TestASessionThatCannotLogInAgainSaysWhy(t *testing.T) {
 	}
 	require.ErrorContains(t, s.Close(), "WRONGPASS")
 	require.Error(t, h.Release())
+}
+
+// A caller may leave while the client asks for the credentials of a new connection.
+func TestACallerLeavesBeforeTheGreeting(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	var slow atomic.Bool
+	s := kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: []string{p.Addr()},
+		AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (c rueidis.AuthCredentials, _ error) {
+			if slow.Load() {
+				time.Sleep(50 * time.Millisecond)
+			}
+			return c, nil
+		},
+	}, &holdfast.Options{Lease: time.Minute})
+	l := rlock.New(s, "orders", nil)
+	for range 20 {
+		slow.Store(false)
+		kit.Await(t, "an answer", func() bool { return kit.ErrorOf(l.Locked(t.Context())) == nil })
+		slow.Store(true)
+		p.CutAll()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			_, _ = l.Locked(ctx) // unknown, or answered where the cut is not noticed yet
+			cancel()
+		}
+		time.Sleep(100 * time.Millisecond) // the client goes on
+	}
 }

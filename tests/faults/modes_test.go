@@ -3,6 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"net"
 	"runtime/pprof"
 	"testing"
@@ -37,16 +38,23 @@ func running(t testing.TB, function string) bool {
 // unending is a context of the test's that never ends.
 func unending(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
 
-// A lone caller whose context cannot end costs no goroutine between it and the connection, whatever it does, and
-// whatever the session does of its own accord; nor after the connection was lost. (Nothing else runs meanwhile, and the
-// client has no reason for a PING.)
+// A lone caller costs no goroutine between it and the connection, whatever it does, whether its context can end or not,
+// and whatever the session does of its own accord; nor after the connection was lost. (Nothing else runs meanwhile, and
+// the client has no reason for a PING.)
 func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
+	for name, ctx := range map[string]context.Context{"can end": t.Context(), "cannot": unending(t)} {
+		t.Run(name, func(t *testing.T) { requireDirect(t, ctx) })
+	}
+}
+
+func requireDirect(t *testing.T, ctx context.Context) {
+	t.Helper()
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
 	opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}, ConnWriteTimeout: 5 * time.Second}
 	opt.Dialer.KeepAlive = 5 * time.Minute
 	s := kit.OpenKnown(t, opt, &holdfast.Options{Lease: time.Hour})
-	use := func(ctx context.Context) {
+	use := func() {
 		h := kit.Lock(t, ctx, rlock.New(s, "orders", nil))
 		require.NoError(t, h.Extend(ctx, time.Minute))
 		_, err := rlock.New(s, "orders", nil).TryLock(ctx)
@@ -63,14 +71,15 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, gate.CountDown(ctx))
 	}
-	use(unending(t))
+	use()
+	require.False(t, running(t, pipelining))
 	direct := func() bool {
 		// With a lease that is renewed, the session would ask for the hold when the connection has ended.
-		h := kit.Lock(t, unending(t), rlock.New(s, "held", &rlock.Options{FixedLease: time.Hour}))
+		h := kit.Lock(t, ctx, rlock.New(s, "held", &rlock.Options{FixedLease: time.Hour}))
 		told.Wait(t, 1)
 		p.CutAll()
 		require.NoError(t, h.Release()) // first on a new connection, or on the lost one
-		use(unending(t))
+		use()
 		return !running(t, pipelining)
 	}
 	// A release that comes after the client has noticed the cut, and before it dials, meets another call of the session
@@ -79,8 +88,8 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 		require.Less(t, cuts, 10)
 	}
 
-	use(t.Context())
-	require.True(t, running(t, pipelining))
+	require.NoError(t, s.Close())
+	kit.Await(t, "the end of the connection", func() bool { return !running(t, pipelining) })
 }
 
 // It stays so while the session says from time to time which process it is, and renews what it holds.
@@ -91,11 +100,11 @@ func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
 		told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
 		renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)
 		s := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, &holdfast.Options{Lease: lease})
-		kit.Lock(t, unending(t), rlock.New(s, "held", nil))
+		kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 		connections := p.Accepted()
 		kit.Await(t, "three notes and three renewals", func() bool {
 			for range 100 {
-				require.NoError(t, kit.Lock(t, unending(t), rlock.New(s, "orders", nil)).Release())
+				require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)).Release())
 			}
 			if direct = !running(t, pipelining); !direct {
 				require.Greater(t, p.Accepted(), connections, "after %d notes and %d renewals", told.Count(),
@@ -137,26 +146,42 @@ func TestALoneCallerNoticesThatItsConnectionHasEnded(t *testing.T) {
 	}
 }
 
-// modes are contexts under which a lone caller's calls use a connection in one way and in the other.
-var modes = map[string]func(t *testing.T) context.Context{
-	"direct":    unending,
-	"pipelined": (*testing.T).Context,
+// A mode is a way in which a lone caller's calls use the connection.
+type mode struct {
+	ctx       func(t *testing.T) context.Context
+	pipelined bool
+}
+
+// open opens a session whose connection is used in that way.
+func (m mode) open(t *testing.T, addr string, lease time.Duration) *holdfast.Session {
+	t.Helper()
+	s := kit.Open(t, addr, &holdfast.Options{Lease: lease})
+	if m.pipelined {
+		kit.Pipeline(t, s)
+	}
+	return s
+}
+
+var modes = map[string]mode{
+	"direct":                               {ctx: unending},
+	"direct, under a context that can end": {ctx: (*testing.T).Context},
+	"pipelined":                            {ctx: (*testing.T).Context, pipelined: true},
 }
 
 // A call to a server that has gone silent is noticed in both modes, while there is time to renew on a new connection.
 func TestACallToASilentConnectionEndsInTime(t *testing.T) {
 	const lease = 8 * time.Second
-	for mode, ctx := range modes {
-		t.Run(mode, func(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := proxy.Start(t, redistest.Start(t).Addr())
-			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+			s := mode.open(t, p.Addr(), lease)
 			l := rlock.New(s, "orders", nil)
-			h := kit.Lock(t, ctx(t), l)
+			h := kit.Lock(t, mode.ctx(t), l)
 			before := p.Accepted()
 			p.StallAll()
 			silent := kit.Stopwatch()
-			locked, err := l.Locked(ctx(t))
+			locked, err := l.Locked(mode.ctx(t))
 			require.NoError(t, err)
 			require.True(t, locked)
 			require.Less(t, silent(), lease/2) // a third, and what a busy machine needs
@@ -173,12 +198,12 @@ func TestACallToASilentConnectionEndsInTime(t *testing.T) {
 // A release to a silent server, which has no context, ends after its bound in both modes.
 func TestAReleaseToASilentServerEnds(t *testing.T) {
 	const lease = 6 * time.Second
-	for mode, ctx := range modes {
-		t.Run(mode, func(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := proxy.Start(t, redistest.Start(t).Addr())
-			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
-			h := kit.Lock(t, ctx(t), rlock.New(s, "orders", nil))
+			s := mode.open(t, p.Addr(), lease)
+			h := kit.Lock(t, mode.ctx(t), rlock.New(s, "orders", nil))
 			p.Silence()
 			took := kit.Stopwatch()
 			require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
@@ -242,6 +267,61 @@ func callDirectly(t *testing.T, l *rlock.Mutex) <-chan error {
 	}()
 	kit.Await(t, "the direct call", func() bool { return running(t, calling) })
 	return done
+}
+
+// Callers that leave at any moment leave the connection as it is, and the next ones get their own answers.
+func TestCallersThatLeaveADirectConnectionLeaveItAsItIs(t *testing.T) {
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Hour})
+	held, free := rlock.New(s, "held", nil), rlock.New(s, "free", nil)
+	kit.Lock(t, t.Context(), held)
+	connections := p.Accepted()
+	sent := p.On(proxy.Command("EVALSHA"), proxy.Delay(2*time.Millisecond), proxy.EveryTime)
+	var calls, left, stayed int
+	for end := time.Now().Add(time.Minute); (left < 100 || stayed < 100) && time.Now().Before(end); {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls++
+		go func(call int) {
+			sent.WaitMatched(t, call) // one that is left before it is sent may meet another, by which its place is freed
+			time.Sleep(rand.N(4 * time.Millisecond))
+			cancel()
+		}(calls)
+		is, err := held.Locked(ctx)
+		if err == nil {
+			require.True(t, is)
+			stayed++
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+			left++
+		}
+		if left%2 == 0 {
+			calls++
+			is, err = free.Locked(t.Context())
+			require.NoError(t, err)
+			require.False(t, is)
+		}
+		<-ctx.Done()
+	}
+	require.GreaterOrEqual(t, left, 100)
+	require.GreaterOrEqual(t, stayed, 100)
+	require.Equal(t, connections, p.Accepted())
+	require.False(t, running(t, pipelining))
+}
+
+// Close sends its batch over the connection that is there, though a call has been left on it.
+func TestCloseKeepsAConnectionOnWhichACallWasLeft(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
+	kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
+	connections := p.Accepted()
+	p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Delay(50*time.Millisecond), proxy.EveryTime)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := rlock.New(s, "other", nil).Locked(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, s.Close())
+	require.Equal(t, connections, p.Accepted())
 }
 
 // Behind a direct call to a silent server, a call ends with its own context, and the connection stays as it is.

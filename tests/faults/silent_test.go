@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/session"
-	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -22,7 +20,7 @@ import (
 )
 
 // At a server that stands still, an attempt ends within a third of the lease, also if it has to wait behind the call by
-// which a session publishes its process, which is alone on a direct connection: no call has a ctx that can end.
+// which a session publishes its process, which is alone on a direct connection.
 func TestAnAttemptAtAServerThatStandsStillIsBounded(t *testing.T) {
 	t.Parallel()
 	const leaseTime, third = 6 * time.Second, 2 * time.Second
@@ -96,8 +94,7 @@ func attemptDuringRenewal(t *testing.T) bool {
 	require.NoError(t, err)
 	renewal := p.On(kit.ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
 	renewal.Wait(t, 1)
-	direct := func() bool { return sharing.AnyDirect((*session.Session)(s).Config().Client) }
-	before := direct()
+	before := kit.Direct(s)
 	got := make(chan error, 1)
 	go func() {
 		h, err := try("x")
@@ -109,7 +106,7 @@ func attemptDuringRenewal(t *testing.T) bool {
 	kit.SleepUntil(time.Now().Add(200 * time.Millisecond)) // it waits
 	renewal.Release()
 	require.NoError(t, kit.Within(t, kit.LongestWait, got, "the call"))
-	require.Equal(t, before, direct())
+	require.Equal(t, before, kit.Direct(s))
 	require.NoError(t, held.Release())
 	return before
 }

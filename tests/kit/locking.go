@@ -93,8 +93,8 @@ func GiveUp(t testing.TB, has *proxy.Rule, call func(ctx context.Context) error)
 	require.ErrorIs(t, Within(t, LongestWait, ended, "the end of the call"), holdfast.ErrUnknown)
 }
 
-// BehindARenewal returns a session whose calls are not sent, since a renewal has no reply, until the end. They are to
-// have a context like ctx, which turns no connection pipelined.
+// BehindARenewal returns a session whose calls are not sent, since a renewal has no reply, until the end; and a context
+// that has none.
 func BehindARenewal(t testing.TB) (s *holdfast.Session, ctx context.Context, end func()) {
 	t.Helper()
 	ctx = context.WithoutCancel(t.Context())

@@ -3,13 +3,18 @@ package kit
 import (
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/sharing"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -61,6 +66,28 @@ func OpenKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options
 	t.Cleanup(func() { _ = s.Close() })
 	redistest.Limit(t, func() { _ = s.Close() })
 	return s
+}
+
+// Direct reports whether a session's connection for calls is: a lone caller writes its call and reads the reply itself.
+func Direct(s *holdfast.Session) bool {
+	return sharing.AnyDirect((*session.Session)(s).Config().Client)
+}
+
+// Pipeline has calls of a session meet until its connection is pipelined. Before, no call is sent while the reply to
+// another one is held back.
+func Pipeline(t testing.TB, s *holdfast.Session) {
+	t.Helper()
+	l := rlock.New(s, "any", nil)
+	for Direct(s) {
+		var calls sync.WaitGroup
+		for range 2 {
+			calls.Go(func() {
+				_, err := l.Locked(t.Context())
+				assert.NoError(t, err)
+			})
+		}
+		calls.Wait()
+	}
 }
 
 // OpenAll opens a session on each server.

@@ -74,6 +74,7 @@ func TestACallThatGaveUpBehindOthersAsksForNoPermit(t *testing.T) {
 	const callers, underWay = 600, 440
 	_, proxied := kit.StartProxied(t)
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 90 * time.Second})
+	kit.Pipeline(t, s)
 	p := kit.NewPool(t, s, 1)
 	require.NoError(t, p.Acquire(t.Context(), 1)) // now the server's clock is known
 	require.NoError(t, p.Release(t.Context(), 1))
@@ -373,7 +374,9 @@ func TestASlowServerEatsNoPermit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			p := kit.NewPool(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			kit.Pipeline(t, s) // directly, a reply may take no longer than a release
+			p := kit.NewPool(t, s, 1)
 			require.NoError(t, p.Acquire(t.Context(), 1))
 			require.NoError(t, p.Release(t.Context(), 1))
 			srv.Do(t, "CLIENT", "PAUSE", "6000", "WRITE") // longer than a release may take

@@ -100,7 +100,7 @@ func connect(library string, addrs []string, lease time.Duration) locker {
 }
 
 // warmed reports whether a lock was taken and released within a second. What it is not measured with must not decide
-// how the client uses its connection, as one call whose context can end may do for good.
+// how the client uses its connection, as one call whose context can end does for the bare commands, for good.
 func warmed(l lock) bool {
 	done := make(chan error, 1)
 	go func() {
