@@ -27,6 +27,13 @@ const (
 	calling    = "rueidis.(*pipe).syncDo"
 )
 
+// directly opens a session whose connection begins direct.
+func directly(t testing.TB, addr string, lease time.Duration) *holdfast.Session {
+	t.Helper()
+	client := rueidis.ClientOption{InitAddress: []string{addr}}
+	return kit.OpenDirect(t, client, &holdfast.Options{Lease: lease, Anonymous: true})
+}
+
 // running reports whether a goroutine of this process is in the function.
 func running(t testing.TB, function string) bool {
 	t.Helper()
@@ -53,7 +60,7 @@ func requireDirect(t *testing.T, ctx context.Context) {
 	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
 	opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}, ConnWriteTimeout: 5 * time.Second}
 	opt.Dialer.KeepAlive = 5 * time.Minute
-	s := kit.OpenKnown(t, opt, &holdfast.Options{Lease: time.Hour})
+	s := kit.OpenDirect(t, opt, &holdfast.Options{Lease: time.Hour})
 	use := func() {
 		h := kit.Lock(t, ctx, rlock.New(s, "orders", nil))
 		require.NoError(t, h.Extend(ctx, time.Minute))
@@ -72,7 +79,7 @@ func requireDirect(t *testing.T, ctx context.Context) {
 		require.NoError(t, gate.CountDown(ctx))
 	}
 	use()
-	require.False(t, running(t, pipelining))
+	require.True(t, kit.Direct(s))
 	direct := func() bool {
 		// With a lease that is renewed, the session would ask for the hold when the connection has ended.
 		h := kit.Lock(t, ctx, rlock.New(s, "held", &rlock.Options{FixedLease: time.Hour}))
@@ -99,7 +106,7 @@ func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
 		p := proxy.Start(t, redistest.Start(t).Addr())
 		told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
 		renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)
-		s := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, &holdfast.Options{Lease: lease})
+		s := kit.OpenDirect(t, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, &holdfast.Options{Lease: lease})
 		kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 		connections := p.Accepted()
 		kit.Await(t, "three notes and three renewals", func() bool {
@@ -155,7 +162,7 @@ type mode struct {
 // open opens a session whose connection is used in that way.
 func (m mode) open(t *testing.T, addr string, lease time.Duration) *holdfast.Session {
 	t.Helper()
-	s := kit.Open(t, addr, &holdfast.Options{Lease: lease})
+	s := directly(t, addr, lease)
 	if m.pipelined {
 		kit.Pipeline(t, s)
 	}
@@ -272,7 +279,7 @@ func callDirectly(t *testing.T, l *rlock.Mutex) <-chan error {
 // Callers that leave at any moment leave the connection as it is, and the next ones get their own answers.
 func TestCallersThatLeaveADirectConnectionLeaveItAsItIs(t *testing.T) {
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Hour})
+	s := directly(t, p.Addr(), time.Hour)
 	held, free := rlock.New(s, "held", nil), rlock.New(s, "free", nil)
 	kit.Lock(t, t.Context(), held)
 	connections := p.Accepted()
@@ -305,14 +312,14 @@ func TestCallersThatLeaveADirectConnectionLeaveItAsItIs(t *testing.T) {
 	require.GreaterOrEqual(t, left, 100)
 	require.GreaterOrEqual(t, stayed, 100)
 	require.Equal(t, connections, p.Accepted())
-	require.False(t, running(t, pipelining))
+	require.True(t, kit.Direct(s))
 }
 
 // Close sends its batch over the connection that is there, though a call has been left on it.
 func TestCloseKeepsAConnectionOnWhichACallWasLeft(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
+	s := directly(t, p.Addr(), time.Minute)
 	kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 	connections := p.Accepted()
 	p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Delay(50*time.Millisecond), proxy.EveryTime)
@@ -328,7 +335,7 @@ func TestCloseKeepsAConnectionOnWhichACallWasLeft(t *testing.T) {
 func TestACallBehindADirectOneEndsWithItsContext(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	s := directly(t, p.Addr(), 30*time.Second)
 	l, other := rlock.New(s, "orders", nil), rlock.New(s, "other", nil)
 	h := kit.Lock(t, unending(t), l)
 	before := p.Accepted()
@@ -379,7 +386,7 @@ func TestADeadlineBreaksNobodyElsesCall(t *testing.T) {
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
 			sent := p.On(proxy.Any, proxy.Pass, proxy.EveryTime)
-			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			s := directly(t, p.Addr(), 30*time.Second)
 			l := rlock.New(s, "orders", nil)
 			h := kit.Lock(t, unending(t), l)
 			connections, commands := p.Accepted(), sent.Matched()

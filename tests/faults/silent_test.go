@@ -86,7 +86,7 @@ func TestAnAttemptThatWaitedLeavesTheConnectionDirect(t *testing.T) {
 func attemptDuringRenewal(t *testing.T) bool {
 	t.Helper()
 	_, p := kit.StartProxied(t)
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 15 * time.Second})
+	s := directly(t, p.Addr(), 15*time.Second)
 	try := func(name string) (*holdfast.Hold, error) {
 		return rlock.New(s, name, nil).TryLock(context.Background()) // which has no end
 	}

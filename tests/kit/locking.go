@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -99,7 +100,8 @@ func BehindARenewal(t testing.TB) (s *holdfast.Session, ctx context.Context, end
 	t.Helper()
 	ctx = context.WithoutCancel(t.Context())
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s = Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute, Anonymous: true})
+	client := rueidis.ClientOption{InitAddress: []string{p.Addr()}}
+	s = OpenDirect(t, client, &holdfast.Options{Lease: time.Minute, Anonymous: true})
 	hold := Lock(t, ctx, rlock.New(s, "held", nil))
 	renewals := p.On(ScriptNamed("lock_renew"), proxy.HoldReply, proxy.First)
 	extended := make(chan error, 1)

@@ -3,6 +3,7 @@ package kit
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -50,8 +52,16 @@ func OpenWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options)
 }
 
 // OpenKnown is OpenWith for a session that publishes which process it is. It dials again where that takes too long: the
-// server is there, but the machine may be busy for as long as a short lease allows.
+// server is there, but the machine may be busy for as long as a short lease allows. Through a proxy, which may hold a
+// reply back, the connection is pipelined from the start: directly, no other call would be sent meanwhile.
 func OpenKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	client.AlwaysPipelining = slices.ContainsFunc(client.InitAddress, proxy.Is)
+	return OpenDirect(t, client, opts)
+}
+
+// OpenDirect is OpenKnown for a session whose connection begins direct in any case.
+func OpenDirect(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	var s *holdfast.Session
 	var err error

@@ -56,11 +56,21 @@ func Start(t testing.TB, server string) *Proxy {
 	for range attempts {
 		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
 		if err = p.listen(); err == nil {
+			addrs.Store(p.addr, true)
 			return p
 		}
 	}
 	t.Fatal(err)
 	return nil
+}
+
+// addrs are those of the proxies that have not ended.
+var addrs sync.Map
+
+// Is reports whether an address is a proxy's.
+func Is(addr string) bool {
+	_, is := addrs.Load(addr)
+	return is
 }
 
 // Addr is where clients connect, the same for the proxy's whole life.
@@ -277,6 +287,7 @@ func (p *Proxy) decide(f frame, c *Conn) *request {
 // close ends everything and waits for it.
 func (p *Proxy) close() {
 	p.cancel()
+	addrs.Delete(p.addr)
 	p.mu.Lock()
 	p.closed = true
 	if p.listener != nil {
