@@ -26,9 +26,6 @@ const redialTimeout = 2 * time.Second
 // errNoConnection says why a call was not sent, without the words of a context that is not the caller's.
 var errNoConnection = fmt.Errorf("no connection to the server within %v", redialTimeout)
 
-// errLeft is of a direct call whose context has ended.
-var errLeft = errors.New("nobody waits for the reply any more")
-
 // leaveAgain is how long at least a connection that leads to a replica is kept.
 const leaveAgain = time.Second
 
@@ -68,13 +65,8 @@ func (r *Runner) doAside(ctx context.Context, g *gate, c *Call, changes int64) (
 
 // answered reads the answer to a call that began after that many changes, be it an error.
 func (c *Call) answered(g *gate, changes int64) (err error) {
-	c.reply, err = c.result.ToMessage()
-	switch {
-	case err == nil:
+	if c.reply, err = c.result.ToMessage(); err == nil {
 		g.answers(changes)
-	case sharing.IsEnded(err):
-		err = errLeft
-		c.result = rueidis.NewErrorResult(err)
 	}
 	return err
 }

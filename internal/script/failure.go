@@ -81,9 +81,15 @@ func brokenf(s *Script, format string, args ...any) error {
 	return &Failure{Class: Broken, Err: fmt.Errorf("%s: "+format, append([]any{s.name}, args...)...)}
 }
 
+// errLeft is of a direct call whose context has ended.
+var errLeft = errors.New("nobody waits for the reply any more")
+
 // sortFailure makes a Failure of the error that the client returned for a call under ctx.
 func sortFailure(ctx context.Context, err error) *Failure {
-	if refusal, ok := rueidis.IsRedisErr(err); ok && !sharing.IsEnded(err) {
+	if sharing.IsEnded(err) {
+		err = errLeft
+	}
+	if refusal, ok := rueidis.IsRedisErr(err); ok {
 		if text := refusal.Error(); Words(text) != text {
 			err = mismatch{refusal}
 		}

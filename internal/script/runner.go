@@ -10,6 +10,8 @@ import (
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Runner runs the scripts of a session on its client.
@@ -88,7 +90,7 @@ func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
 		p.gate.silent.Store(true)
 	}
-	if err != nil && ended(ctx) != nil && !errors.Is(c.result.NonRedisError(), errLeft) {
+	if err != nil && ended(ctx) != nil && !sharing.IsEnded(c.result.Error()) {
 		p.share()
 		r.abandon(p.gate, p.lane, c.keys[0])
 	} else {

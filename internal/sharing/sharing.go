@@ -149,7 +149,7 @@ func Bearable(ctx context.Context, c rueidis.Client) (rueidis.Client, context.Co
 
 // watch is ctx of a script that may be direct.
 func (c *client) watch(ctx context.Context) context.Context {
-	if ctx.Value(ownKey{}) != nil {
+	if ctx = unending(ctx); ctx == own {
 		return own
 	}
 	w := spare.Get().(*watched)

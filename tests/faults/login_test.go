@@ -91,8 +91,6 @@ func TestACallUnderWayIsInDoubtWhenItsConnectionCannotLogInAgain(t *testing.T) {
 				_, err := latch.New(s, "gate").TrySetCount(t.Context(), 10)
 				require.NoError(t, err)
 				require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)).Release()) // it knows the clock
-				// Else the call would wait for the login.
-				kit.Pipeline(t, s)
 				auth := p.On(proxy.Command("AUTH"), proxy.HoldReply, proxy.First)
 				p.On(kit.ScriptNamed(c.script), proxy.HoldReply, proxy.First)
 				if again.none == nil { // then the login comes first

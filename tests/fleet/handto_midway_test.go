@@ -209,7 +209,6 @@ func newPermitMidway(t *testing.T, within bool, n int, fixed time.Duration) *per
 	t.Helper()
 	srv, p := kit.StartProxied(t)
 	m := &permitMidway{proxy: p, to: kit.Open(t, p.Addr(), nil)}
-	kit.Pipeline(t, m.to)
 	m.from = m.to
 	if !within {
 		m.from = kit.Open(t, srv.Addr(), nil)
@@ -358,7 +357,6 @@ func TestWhatIsFreedByForceWhileItIsHandedOverIsLost(t *testing.T) {
 		srv, p := kit.StartProxied(t)
 		from, to := kit.Open(t, srv.Addr(), nil), kit.Open(t, p.Addr(), nil)
 		opts := &rlock.Options{FixedLease: time.Hour}
-		kit.Pipeline(t, to)
 		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(to, "warm", nil)).Release()) // it knows the server's clock
 
 		for range kit.Stressed(40, 100) { // the two answers race

@@ -45,9 +45,8 @@ func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}) // renewed every 2 s
-	kit.Pipeline(t, s)
-	e := kit.NewExports(t, s, 1, 0)
+	// renewed every 2 s
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0)
 	for name, play := range map[string]func(t *testing.T, h *holdfast.Hold){
 		"a renewal is under way": func(t *testing.T, h *holdfast.Hold) {
 			renewal := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "renew"), proxy.HoldReply,

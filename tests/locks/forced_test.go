@@ -71,7 +71,6 @@ func TestWhatIsFreedByForceWhileItIsGrantedIsLost(t *testing.T) {
 			t.Parallel()
 			srv, p := kit.StartProxied(t)
 			s := kit.Open(t, p.Addr(), nil)
-			kit.Pipeline(t, s)
 			require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "warm", nil)).Release()) // it knows the server's clock
 			tries := kit.Stressed(20, 60)                                                     // the two answers race
 			for range tries {

@@ -74,7 +74,6 @@ func TestACallThatGaveUpBehindOthersAsksForNoPermit(t *testing.T) {
 	const callers, underWay = 600, 440
 	_, proxied := kit.StartProxied(t)
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 90 * time.Second})
-	kit.Pipeline(t, s)
 	p := kit.NewPool(t, s, 1)
 	require.NoError(t, p.Acquire(t.Context(), 1)) // now the server's clock is known
 	require.NoError(t, p.Release(t.Context(), 1))
