@@ -90,6 +90,9 @@ func sortFailure(ctx context.Context, err error) *Failure {
 		err = errLeft
 	}
 	if refusal, ok := rueidis.IsRedisErr(err); ok {
+		if why := ended(ctx); why != nil && refusal.IsNoScript() { // it was not sent in full then
+			return &Failure{Class: Refused, Err: why}
+		}
 		if text := refusal.Error(); Words(text) != text {
 			err = mismatch{refusal}
 		}

@@ -35,3 +35,36 @@ func TestACallThatWaitsForAPlaceEndsWithItsCaller(t *testing.T) {
 		require.Equal(t, assert.AnError.Error(), err.Error())
 	})
 }
+
+// An oblivious is a server that knows no script, whose caller leaves when it says so.
+type oblivious struct {
+	single
+
+	b     rueidis.Builder
+	no    error
+	leave func()
+	asked *int
+}
+
+func (o oblivious) B() rueidis.Builder { return o.b }
+
+func (o oblivious) Do(context.Context, rueidis.Completed) rueidis.RedisResult {
+	*o.asked++
+	o.leave()
+	return rueidis.NewErrorResult(o.no)
+}
+
+// A script that its server does not know is not sent in full for a caller that has left. Nothing is under way then, so
+// nothing is sent in order to learn when it is over.
+func TestACallerThatLeavesAServerWithoutItsScriptLeavesNothing(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	asked := 0
+	r := NewRunner(oblivious{b: builder(t), no: answer(t, "NOSCRIPT No matching script."), leave: leave, asked: &asked},
+		func() time.Duration { return 0 }, time.Minute)
+	err := r.Run(ctx, Take, NewCall(Load("rlock_release")).Key("x"))
+	r.Wait()
+	require.Equal(t, Refused, ClassOf(err))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, asked)
+	require.True(t, r.nodes.gate("x").places[Take].TryAcquire(placesIn[Take]))
+}

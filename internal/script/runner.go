@@ -10,8 +10,6 @@ import (
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
-
-	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Runner runs the scripts of a session on its client.
@@ -90,7 +88,7 @@ func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
 		p.gate.silent.Store(true)
 	}
-	if err != nil && ended(ctx) != nil && !sharing.IsEnded(c.result.Error()) {
+	if err != nil && ended(ctx) != nil && !Answered(c.result.Error()) {
 		p.share()
 		r.abandon(p.gate, p.lane, c.keys[0])
 	} else {
@@ -115,7 +113,7 @@ func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
 
 // again sends a call again that has failed for want of the script, in full, or because of keys that it can do without.
 func (r *Runner) again(ctx context.Context, g *gate, c *Call, err error) error {
-	if forgotten(err) {
+	if forgotten(err) && ctx.Err() == nil {
 		c.inFull = true
 		err = r.do(ctx, g, c)
 	}
