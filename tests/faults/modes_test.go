@@ -3,8 +3,11 @@ package faults
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime/pprof"
 	"testing"
 	"time"
@@ -313,6 +316,42 @@ func TestCallersThatLeaveADirectConnectionLeaveItAsItIs(t *testing.T) {
 	require.GreaterOrEqual(t, stayed, 100)
 	require.Equal(t, connections, p.Accepted())
 	require.True(t, kit.Direct(s))
+}
+
+// A brittle is a connection that is lost when a read of it times out, as that of some tunnels is.
+type brittle struct{ net.Conn }
+
+func (b brittle) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = b.Close()
+	}
+	return n, err
+}
+
+// A connection that may not bear it has no read that times out while its server only takes its time.
+func TestADirectConnectionThatCannotTimeOutIsNotLost(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}}
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		return brittle{conn}, err
+	}
+	s := kit.OpenDirect(t, opt, &holdfast.Options{Lease: time.Hour, Anonymous: true})
+	l := rlock.New(s, "free", nil)
+	_, err := l.Locked(unending(t))
+	require.NoError(t, err)
+	connections := p.Accepted()
+	p.On(proxy.Command("EVALSHA"), proxy.Delay(50*time.Millisecond), proxy.EveryTime)
+	for range 3 {
+		_, err := l.Locked(unending(t))
+		require.NoError(t, err)
+	}
+	require.True(t, kit.Direct(s))
+	_, err = l.Locked(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, connections, p.Accepted())
 }
 
 // Close sends its batch over the connection that is there, though a call has been left on it.
