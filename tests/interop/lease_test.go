@@ -50,7 +50,7 @@ func requireFreedByLease(t *testing.T, s *site, cells []cell) {
 	t.Helper()
 	locks := map[string][]grab{}
 	for _, c := range cells {
-		f := s.fleetFor(c.kind, fleetOptions{lease: shortLease})
+		f := s.fleetFor(c.kind, fleetOptions{lease: watchedLease}) // the victim keeps it until it is killed
 		locks[c.first.name] = append(locks[c.first.name], grab{c, f, f.fresh(t, c.kind)})
 	}
 	for killed, grabs := range locks {
