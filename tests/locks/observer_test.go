@@ -445,9 +445,9 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 
 // Without an observer nothing is spent on it.
 func TestAllocationsOfAnObserver(t *testing.T) {
-	srv, runs := redistest.Start(t), 1000
-	if kit.Racing() { // then the figure is not exact
-		runs = 100
+	srv, runs, rounds := redistest.Start(t), 1000, 1
+	if kit.Racing() { // pools forget now and then: the figure is not exact, and the least is the steadiest
+		runs, rounds = 100, 5
 	}
 	cost := func(observer *holdfast.Observer) float64 {
 		l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: observer}),
@@ -463,12 +463,16 @@ func TestAllocationsOfAnObserver(t *testing.T) {
 			}
 		}
 		cycle()
-		return testing.AllocsPerRun(runs, cycle)
+		least := testing.AllocsPerRun(runs, cycle)
+		for range rounds - 1 {
+			least = min(least, testing.AllocsPerRun(runs, cycle))
+		}
+		return least
 	}
 	none, empty, all := cost(nil), cost(&holdfast.Observer{}), cost((&lookout{}).observer())
 	t.Logf("allocations of a lock and release: %v, with an empty observer %v, with one that counts %v",
 		none, empty, all)
-	if kit.Racing() { // with the race detector, pools forget now and then
+	if kit.Racing() {
 		assert.InDelta(t, none, empty, 1)
 		return
 	}
