@@ -35,13 +35,12 @@ type link struct {
 	begun  bool            // some of the reply has been read
 	owed   sharing.Owed    // replies; the reading goroutine's alone
 	due    time.Time       // when the next bytes are; zero: when this call's are
-	heeds  bool            // whether a read may time out, and go on
 }
 
 func newLink(conn net.Conn, of *links, addr string) *link {
-	spoken, heeds := make(chan struct{}), heeds(conn)
+	spoken := make(chan struct{})
 	return &link{
-		Conn: conn, of: of, addr: addr, direct: of.directs.Begin(heeds), heeds: heeds, underWay: of.underWay,
+		Conn: conn, of: of, addr: addr, direct: of.directs.Begin(heeds(conn)), underWay: of.underWay,
 		spoken: spoken, speak: sync.OnceFunc(func() { close(spoken) }),
 	}
 }
@@ -94,7 +93,7 @@ func (l *link) SetDeadline(t time.Time) error {
 // virtual machine with two cores, a cycle of calls is faster by a quarter then, and takes less of the processor.
 func (l *link) Read(b []byte) (int, error) {
 	<-l.spoken
-	if !l.heeds || l.direct.Ended() && l.owed.None() {
+	if !l.direct.Heeds() || l.direct.Ended() && l.owed.None() {
 		return l.Conn.Read(b)
 	}
 	const most = 8 * soon

@@ -59,6 +59,9 @@ func (d *Direct) End() {
 // Ended reports whether End was called.
 func (d *Direct) Ended() bool { return d.over.Load() }
 
+// Heeds reports whether the connection heeds contexts.
+func (d *Direct) Heeds() bool { return d.heeds }
+
 // Caller returns the context of the call that is about to be direct, once; nil: the call ends with the connection. It
 // is the call's only if that runs a script.
 func (d *Direct) Caller() context.Context {

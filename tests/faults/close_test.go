@@ -145,7 +145,7 @@ func TestCloseWaitsForAReleaseThatHasBegun(t *testing.T) {
 // A server that does not know a release script gets it once, and all releases still go in few batches.
 func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
 	t.Parallel()
-	const n = 200 // one by one they would take 6 s, and in one batch little of a busy machine
+	const n = 200 // one by one they would take 6 s
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
