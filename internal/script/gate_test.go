@@ -36,8 +36,8 @@ func TestACallThatWaitsForAPlaceEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// An oblivious is a server that knows no script, whose caller leaves when it says so.
-type oblivious struct {
+// A refusing is a server that says no, whose caller leaves when it does.
+type refusing struct {
 	single
 
 	b     rueidis.Builder
@@ -46,25 +46,41 @@ type oblivious struct {
 	asked *int
 }
 
-func (o oblivious) B() rueidis.Builder { return o.b }
+func (f refusing) B() rueidis.Builder { return f.b }
 
-func (o oblivious) Do(context.Context, rueidis.Completed) rueidis.RedisResult {
-	*o.asked++
-	o.leave()
-	return rueidis.NewErrorResult(o.no)
+func (f refusing) Do(context.Context, rueidis.Completed) rueidis.RedisResult {
+	*f.asked++
+	f.leave()
+	return rueidis.NewErrorResult(f.no)
 }
 
-// A script that its server does not know is not sent in full for a caller that has left. Nothing is under way then, so
-// nothing is sent in order to learn when it is over.
-func TestACallerThatLeavesAServerWithoutItsScriptLeavesNothing(t *testing.T) {
-	ctx, leave := context.WithCancel(t.Context())
-	asked := 0
-	r := NewRunner(oblivious{b: builder(t), no: answer(t, "NOSCRIPT No matching script."), leave: leave, asked: &asked},
-		func() time.Duration { return 0 }, time.Minute)
-	err := r.Run(ctx, Take, NewCall(Load("rlock_release")).Key("x"))
-	r.Wait()
-	require.Equal(t, Refused, ClassOf(err))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 1, asked)
-	require.True(t, r.nodes.gate("x").places[Take].TryAcquire(placesIn[Take]))
+func (f refusing) DoMulti(ctx context.Context, commands ...rueidis.Completed) (results []rueidis.RedisResult) {
+	for _, c := range commands {
+		results = append(results, f.Do(ctx, c))
+	}
+	return results
+}
+
+// A call that a server does not know, or not with all its keys, is not sent again for a caller that has left. Nothing
+// is under way then, so nothing is sent in order to learn when it is over.
+func TestACallerThatLeavesARefusedCallLeavesNothing(t *testing.T) {
+	for _, no := range []string{"NOSCRIPT No matching script.", "TRYAGAIN Multiple keys"} {
+		for _, batch := range []bool{false, true} {
+			ctx, leave := context.WithCancel(t.Context())
+			asked := 0
+			server := refusing{b: builder(t), no: answer(t, no), leave: leave, asked: &asked}
+			r := NewRunner(server, func() time.Duration { return 0 }, time.Minute)
+			calls := []*Call{NewCall(Load("rlock_release")).Key("x").Spare("y")}
+			var err error
+			if batch {
+				r.RunAll(ctx, calls, func(_ int, failure error) { err = failure })
+			} else {
+				err = r.Run(ctx, Take, calls[0])
+			}
+			r.Wait()
+			require.Equal(t, Refused, ClassOf(err), "%s, batch: %v", no, batch)
+			require.Equal(t, 1, asked)
+			require.True(t, r.nodes.gate("x").places[Take].TryAcquire(placesIn[Take]))
+		}
+	}
 }

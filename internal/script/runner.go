@@ -111,9 +111,13 @@ func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
 	return err
 }
 
-// again sends a call again that has failed for want of the script, in full, or because of keys that it can do without.
+// again sends a call again that has failed for want of the script, in full, or because of keys that it can do without;
+// but not for a caller that has left: nothing of it is under way.
 func (r *Runner) again(ctx context.Context, g *gate, c *Call, err error) error {
-	if forgotten(err) && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		return err
+	}
+	if forgotten(err) {
 		c.inFull = true
 		err = r.do(ctx, g, c)
 	}
@@ -161,9 +165,10 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 	}
 }
 
-// runSome runs those of the calls that are left to be run, and records their errors.
+// runSome runs those of the calls that are left to be run, and records their errors. It sends none again for a caller
+// that has left.
 func (r *Runner) runSome(ctx context.Context, calls []*Call, left []int, errs []error) {
-	for round := 0; len(left) > 0; round++ {
+	for round := 0; len(left) > 0 && (round == 0 || ctx.Err() == nil); round++ {
 		results, err := r.doAll(ctx, calls, left, round)
 		var again []int
 		for n, i := range left {
