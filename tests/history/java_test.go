@@ -152,8 +152,9 @@ func (r record) requireMixed(t *testing.T) {
 	}
 	t.Log(passed[true], "passed on to Java,", passed[false], "back;", lost,
 		"deeds in Java without a lease that is certain")
-	require.Greater(t, passed[true], deedsEach/72)
-	require.Greater(t, passed[false], deedsEach/72)
+	least := len(takes) / 60 // a slow machine takes fewer
+	require.Greater(t, passed[true], least)
+	require.Greater(t, passed[false], least)
 	require.NotZero(t, lost)
 }
 
