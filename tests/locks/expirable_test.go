@@ -180,8 +180,8 @@ func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 	for _, h := range all[2:] {
 		require.NoError(t, h.Release())
 	}
-	require.Equal(t, 3, kit.Within(t, kit.Told, got, "the three"))
-	require.Equal(t, 1, kit.Within(t, kit.Told, got, "the one"))
+	both := []int{kit.Within(t, kit.Told, got, "the three"), kit.Within(t, kit.Told, got, "the one")}
+	require.ElementsMatch(t, []int{3, 1}, both) // whose call returns first is up to the scheduler
 	calls.Wait()
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+4), "one is woken for each permit")
 }
