@@ -29,6 +29,8 @@ type job struct {
 	lines  <-chan string // of stdout; closed when nobody is left who could write to it
 	stderr log
 	ended  chan struct{}
+
+	ticking string // where the processes of [beginApart]'s script note what time it is
 }
 
 // A log collects what was written to stderr.
