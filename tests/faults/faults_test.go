@@ -188,11 +188,11 @@ func (o *operation) play(c *cell, do act, hit fault, n proxy.Times) error {
 	return untilSent(c.rule, once)
 }
 
-// untilSent makes a call that a rule stalls, and again where the machine stood still for so long that the deadline came
-// before the command was sent.
+// untilSent makes a call that a rule stalls, and again where its deadline came before the command was sent: the machine
+// may stand still, or a connection be made anew, or what the last fault has left may have the owner's turn.
 func untilSent(stalls *proxy.Rule, call func() error) (err error) {
 	before := stalls.Matched()
-	for range 3 {
+	for end := time.Now().Add(kit.LongestWait); time.Now().Before(end); {
 		if err = call(); kit.ClassOf(err) != "deadline" || stalls.Matched() > before {
 			break
 		}
