@@ -170,6 +170,9 @@ func (r *report) take(e event) (news bool) {
 			r.say("%s %s", t.pkg, strings.TrimSpace(e.Output))
 		}
 	case "pass", "fail", "skip":
+		if t.name == "" {
+			r.cutOff(t.pkg)
+		}
 		news = r.end(t, e.Action)
 		delete(r.running, t)
 		delete(r.said, t)
@@ -207,6 +210,17 @@ func (r *report) end(t test, how string) (news bool) {
 		r.skips = append(r.skips, said)
 	}
 	return true
+}
+
+// cutOff reports the tests that the end of their package has cut off. What they have said by then may be why they did
+// not end.
+func (r *report) cutOff(pkg string) {
+	for t := range maps.Clone(r.running) {
+		if t.pkg == pkg && t.name != "" {
+			r.said[t] = append(r.said[t], "it did not end\n")
+			_ = r.take(event{Action: "fail", Package: pkg, Test: t.name})
+		}
+	}
 }
 
 // oldest names the tests that have run for the longest.

@@ -59,6 +59,23 @@ func TestFailuresAndSkipsAreShownWithWhatTheySaid(t *testing.T) {
 	require.Equal(t, []int{1, 2, 1}, []int{r.passed, r.failed, r.skipped})
 }
 
+func TestATestThatDoesNotEndIsShownWithWhatItSaid(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	r.follow(lines(strings.NewReader(`{"Action":"run","Package":"q","Test":"TestOfAnother"}
+{"Action":"run","Package":"p","Test":"TestHangs"}
+{"Action":"output","Package":"p","Test":"TestHangs","Output":"    a_test.go:1: wrong\n"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t1.0s\n"}
+{"Action":"fail","Package":"p"}
+`)))
+	require.Equal(t, `    0s  p TestHangs
+    a_test.go:1: wrong
+it did not end
+    0s  FAIL	p	1.0s
+`, out.String())
+	require.Equal(t, 1, r.failed)
+}
+
 func TestARunWithoutNewsSaysWhatIsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
