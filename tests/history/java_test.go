@@ -152,9 +152,8 @@ func (r record) requireMixed(t *testing.T) {
 	}
 	t.Log(passed[true], "passed on to Java,", passed[false], "back;", lost,
 		"deeds in Java without a lease that is certain")
-	least := len(takes) / 60 // a slow machine takes fewer
-	require.Greater(t, passed[true], least)
-	require.Greater(t, passed[false], least)
+	require.NotZero(t, passed[true]) // how often depends on the machine: some fifty times, or four
+	require.NotZero(t, passed[false])
 	require.NotZero(t, lost)
 }
 
