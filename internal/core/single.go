@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/acks"
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -344,74 +341,6 @@ func (h *Single) resetTimer() {
 		h.rare.timer.Reset(h.remaining())
 	}
 }
-
-// Extend gives the hold a lease of at least d from now. It never shortens it.
-func (h *Single) Extend(ctx context.Context, d time.Duration) error {
-	s, g := h.lock.Session(), h.grant
-	switch err := h.Err(); {
-	case err != nil:
-		return h.lock.Fail("extend", err)
-	case d < lease.Min:
-		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
-	case ctx.Err() != nil:
-		return h.lock.Fail("extend", session.Stopped(ctx))
-	case !s.Enter():
-		return h.lock.Fail("extend", session.ErrClosed)
-	}
-	defer s.Leave()
-	if err := g.ask(ctx, d); err != nil {
-		return h.lock.FailIn(ctx, "extend", session.Explain(ctx, err))
-	}
-	defer func() {
-		g.claim.Lock()
-		g.claim.Asked(d)
-		g.claim.Unlock()
-		if h.ended.Load() != nil { // a nested hold that was released meanwhile has left the lease to this call
-			g.slack()
-		}
-	}()
-	if err := h.Err(); err != nil { // meanwhile; another session may have it, which would not know of a longer lease
-		return h.lock.Fail("extend", err)
-	}
-	defer g.lock.Checks().Since(g.lock.Checks().Signs())
-	sent := s.Now()
-	n, now, err := g.lock.Renew(ctx, script.Keep, g.Wire, lease.Millis(d))
-	switch {
-	case err != nil:
-		if script.ClassOf(err) == script.Unknown {
-			h.MayLast(d)
-		}
-		return h.lock.FailIn(ctx, "extend", session.Explain(ctx, err))
-	case n == 0:
-		g.lose(sent)
-	default:
-		g.lasts(d)
-		until := lease.Trust(sent, d)
-		believe := func() { h.prolong(sent, until) }
-		if s.Config().Acks == nil {
-			believe()
-		} else {
-			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Sent: sent}, believe)
-		}
-		g.sweep()
-	}
-	switch err = cmp.Or(err, h.Err()); {
-	case err != nil:
-		return h.lock.Fail("extend", err)
-	case h.Trust() < lease.Trust(sent, d):
-		return h.lock.Fail("extend", session.Unknown(errUnsure))
-	}
-	return nil
-}
-
-// MayLast records that a call may have given the hold, which stays, a lease of d, or may yet. It may be lost by now.
-func (h *Single) MayLast(d time.Duration) {
-	h.grant.do(func() owner.Duty { h.grant.MayLast(lease.Add(h.lock.Session().Now(), d)); return owner.Duty{} })
-	h.grant.sweep()
-}
-
-// errUnsure is why a lease that the server has extended is not trusted.
-var errUnsure = errors.New("an update of the lease is under way, and may undo it")
 
 // Since is from when on the wire owner stands for this hold, and not for others before it; 0: always.
 func (h *Single) Since() time.Duration {
