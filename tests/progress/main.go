@@ -174,14 +174,16 @@ func (r *report) take(e event) (news bool) {
 			r.cutOff(t.pkg)
 		}
 		news = r.end(t, e.Action)
-		delete(r.running, t)
-		delete(r.said, t)
 	}
 	return news
 }
 
 // end reports how a test or a package has ended.
 func (r *report) end(t test, how string) (news bool) {
+	defer func() {
+		delete(r.running, t)
+		delete(r.said, t)
+	}()
 	if t.name == "" { // the last line of a package says how it went
 		said := r.said[t]
 		if how == "pass" {
@@ -215,20 +217,25 @@ func (r *report) end(t test, how string) (news bool) {
 // cutOff reports the tests that the end of their package has cut off. What they have said by then may be why they did
 // not end.
 func (r *report) cutOff(pkg string) {
-	for t := range maps.Clone(r.running) {
-		if t.pkg == pkg && t.name != "" {
+	for _, t := range r.byAge() {
+		if t.pkg == pkg {
 			r.said[t] = append(r.said[t], "it did not end\n")
-			_ = r.take(event{Action: "fail", Package: pkg, Test: t.name})
+			r.end(t, "fail")
 		}
 	}
 }
 
-// oldest names the tests that have run for the longest.
-func (r *report) oldest() string {
+// byAge returns the tests that are running, the oldest first.
+func (r *report) byAge() []test {
 	all := slices.SortedFunc(maps.Keys(r.running), func(a, b test) int {
 		return cmp.Or(r.running[a].Compare(r.running[b]), strings.Compare(a.name, b.name))
 	})
-	all = slices.DeleteFunc(all, func(t test) bool { return t.name == "" || r.parents[t] })
+	return slices.DeleteFunc(all, func(t test) bool { return t.name == "" })
+}
+
+// oldest names the tests that have run for the longest.
+func (r *report) oldest() string {
+	all := slices.DeleteFunc(r.byAge(), func(t test) bool { return r.parents[t] })
 	var names []string
 	for _, t := range all {
 		if len(names) < 3 {
