@@ -152,8 +152,9 @@ func (r record) requireMixed(t *testing.T) {
 	}
 	t.Log(passed[true], "passed on to Java,", passed[false], "back;", lost,
 		"deeds in Java without a lease that is certain")
-	require.NotZero(t, passed[true]) // how often depends on the machine: some fifty times, or four
-	require.NotZero(t, passed[false])
+	least := len(takes) / 100 // some fifty change the language where 550 are taken, and four where 260 are
+	require.Greater(t, passed[true], least)
+	require.Greater(t, passed[false], least)
 	require.NotZero(t, lost)
 }
 
