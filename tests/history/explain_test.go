@@ -68,6 +68,9 @@ func describe(b *strings.Builder, history []porcupine.Operation, at int) {
 		}
 		fmt.Fprintf(b, "\n%s %12v to %12v  client %d: %s", mark, time.Duration(o.Call), time.Duration(o.Return),
 			o.ClientId, o.Input.(deed).describe())
+		if until := o.Input.(deed).Until; until > 0 {
+			fmt.Fprintf(b, ", until %v", until)
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func (r record) grants() (all []porcupine.Operation) {
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
 	}
 	orphans := map[grantHalf]bool{}
-	orphan := func(d deed, from time.Duration, to time.Duration) {
+	orphan := func(d deed, from, to time.Duration) {
 		if at := (grantHalf{d.Tag, d.Half}); !orphans[at] {
 			orphans[at] = true
 			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
@@ -146,6 +146,7 @@ func (r record) grants() (all []porcupine.Operation) {
 	had := map[grantHalf]bool{}          // what may have been held
 	sure := map[grantHalf]deed{}         // what was certainly held, and when
 	before := map[string]time.Duration{} // when the last deed of a grant returned
+	given := map[grantHalf]deed{}        // the last release of unknown outcome
 	strays, writers := r.strays(), map[string]bool{}
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Out == "unknown" && d.Kind != opReenter && d.Kind != opRelease || d.isInert(writers) {
@@ -170,7 +171,17 @@ func (r record) grants() (all []porcupine.Operation) {
 			add(o, max(d.sureUntil(), before[d.Tag]), d.Return)
 		}
 		before[d.Tag] = d.Return
-		if d.Kind == opRelease && !d.Java && (d.Out == "lost" || d.Out == "unknown" && d.Until < d.Return) { // trust was over
+		switch at := (grantHalf{d.Tag, d.Half}); {
+		case d.Kind != opRelease || d.Java:
+		case d.Out == "lost": // trust in what is left was over; what was given back before counts until then
+			from := max(d.Until, given[at].Call)
+			orphan(d, from, from+historySettled)
+		case d.Out == "unknown":
+			given[at] = d
+		}
+	}
+	for _, d := range given {
+		if d.Until < d.Return { // trust was over, or the machine stood still, before the release was executed
 			orphan(d, d.Until, d.Until+historySettled)
 		}
 	}

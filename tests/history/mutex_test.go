@@ -216,6 +216,32 @@ func TestTheModelRefusesTwoHolders(t *testing.T) {
 	}
 }
 
+// A hold that was given back is trusted until it is, whatever the outcome, and the one that is left until its own
+// deadline: a release that has to wait for its turn meanwhile gives back both.
+func TestAHoldThatWasGivenBackLeavesTheLockToItsOthers(t *testing.T) {
+	t.Parallel()
+	const outer, inner = 40, 60 // their deadlines
+	for _, c := range []struct {
+		released   time.Duration // when the inner one was
+		from, to   time.Duration // when another one took the lock
+		explicable bool
+	}{
+		{30, 48, 59, true},
+		{30, 32, 39, false},
+		{45, 41, 44, false},
+		{45, 46, 59, true},
+	} {
+		history := record{deeds: []deed{
+			{Kind: opTake, Tag: "a", Out: "done", Call: 1, Return: 2},
+			{Kind: opReenter, Tag: "a", Out: "done", Call: 3, Return: 4},
+			{Kind: opRelease, Tag: "a", Out: "unknown", Call: c.released, Return: inner + 3, Until: inner},
+			{Client: 1, Kind: opTake, Tag: "b", Out: "done", Call: c.from, Return: c.to},
+			{Kind: opRelease, Tag: "a", Out: "lost", Call: inner + 4, Return: inner + 5, Until: outer},
+		}}.grants()
+		require.Equal(t, c.explicable, porcupine.CheckOperations(reentrantMutex, history), c)
+	}
+}
+
 func TestALeftoverHasEndedWhenAnotherHasTheLockToHimself(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
