@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ func Several(n int) Kind {
 // A Majority is what a RedLock costs beside the same lock on its slowest server.
 type Majority struct {
 	Commands           float64       // per server and cycle
-	Allocs             float64       // per cycle
+	Allocs             float64       // per cycle; the least of some measurements
 	Ages               float64       // how often a server was asked for its age, per cycle
 	Lock, Release      time.Duration // medians
 	OneLock, OneReturn time.Duration // of the slowest server alone
@@ -83,7 +84,10 @@ func MeasureMajority(tb testing.TB, n int, delay time.Duration) Majority {
 		m.Commands += float64(stats["evalsha"]) / cycles / float64(n)
 		m.Ages += float64(stats["info"]) / cycles / float64(n)
 	}
-	m.Allocs = testing.AllocsPerRun(cycles, func() { cycle(tb, context.Background(), red) })
+	m.Allocs = math.Inf(1)
+	for range 5 { // the order in which the servers answer makes a difference of one or two
+		m.Allocs = min(m.Allocs, testing.AllocsPerRun(cycles, func() { cycle(tb, context.Background(), red) }))
+	}
 	m.Lock, m.Release, m.OneLock, m.OneReturn = median(lock), median(release), median(one), median(back)
 	m.Single = median(single)
 	return m
