@@ -3,6 +3,7 @@ package interop_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,11 +147,12 @@ func (f *fleet) homesOf(t *testing.T, key string) []*redistest.Server {
 	return f.nodes
 }
 
-// ttls is the time that each key has left on the servers, for those that have a TTL.
+// ttls is the time that each key has left, for those that have a TTL, on the first server that has the key: that of a
+// RedLock's member may be longer on the others, which were asked later.
 func (f *fleet) ttls(t *testing.T) map[string]time.Duration {
 	t.Helper()
 	all := map[string]time.Duration{}
-	for _, node := range f.nodes {
+	for _, node := range slices.Backward(f.nodes) {
 		maps.Copy(all, node.TTLs(t))
 	}
 	return all
