@@ -407,19 +407,22 @@ func TestRunKilledByItsGuard(t *testing.T) {
 	// A short grace, so that one late renewal does not end it.
 	j := begin(t, srv, "--lease", "10s", "--grace", "300ms", "x", "--", "sh", "-c", "echo ready; read go")
 	j.readies(1)
-	kit.AwaitFor(t, time.Minute, "it was killed", func() bool {
-		end := time.Now().Add(time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond)
-		awaitRenewal(t, srv)
-		<-time.After(50 * time.Millisecond) // it knows that by now, and tells its guard within a second
-		j.signal(syscall.SIGSTOP)
-		<-time.After(time.Until(end)) // a second after what the guard knows
-		j.signal(syscall.SIGCONT)
-		select {
-		case <-j.ended:
+	kit.AwaitFor(t, 2*time.Minute, "it was killed", func() bool { // unless its guard had been told in time
+		last := srv.Int(t, "PTTL", "x")
+		end := time.Now().Add(time.Duration(last) * time.Millisecond)
+		kit.Await(t, "renewed, or killed", func() bool {
+			before := last
+			last = srv.Int(t, "PTTL", "x")
+			return last > before || kit.Closed(j.ended)
+		})
+		if kit.Closed(j.ended) {
 			return true
-		case <-time.After(time.Second): // its guard had been told
-			return false
 		}
+		<-time.After(50 * time.Millisecond)       // it knows that by now, and tells its guard within a second
+		_ = j.cmd.Process.Signal(syscall.SIGSTOP) // it may be about to end
+		<-time.After(time.Until(end))             // a second after what the guard knows
+		_ = j.cmd.Process.Signal(syscall.SIGCONT)
+		return false
 	})
 	require.Equal(t, 79, j.code())
 	require.Contains(t, j.stderr.String(), "killed the command")

@@ -115,20 +115,20 @@ func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 func TestExtendNeverShortens(t *testing.T) {
 	kit.EveryAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s := kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 5*time.Second))
-		require.NoError(t, hold.Extend(t.Context(), time.Minute))
-		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
-		assert.Greater(t, k.Expiry(t, srv, t.Name()), 55*time.Second)
+		hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 30*time.Second))
+		require.NoError(t, hold.Extend(t.Context(), time.Hour))
+		assert.Greater(t, time.Until(hold.Deadline()), 55*time.Minute)
+		assert.Greater(t, k.Expiry(t, srv, t.Name()), 55*time.Minute)
 
 		require.NoError(t, hold.Extend(t.Context(), time.Second))
-		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
-		assert.Greater(t, k.Expiry(t, srv, t.Name()), 50*time.Second)
+		assert.Greater(t, time.Until(hold.Deadline()), 55*time.Minute)
+		assert.Greater(t, k.Expiry(t, srv, t.Name()), 55*time.Minute)
 
 		for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond} {
 			assert.ErrorContains(t, hold.Extend(t.Context(), d), "at least 10ms")
 		}
 		require.NoError(t, hold.Release())
-		assert.ErrorIs(t, hold.Extend(t.Context(), time.Minute), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, hold.Extend(t.Context(), time.Hour), holdfast.ErrNotHeld)
 	})
 }
 
