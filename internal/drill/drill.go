@@ -87,8 +87,10 @@ func Prepare(ctx context.Context, client rueidis.Client, locks []Lock) error {
 }
 
 // Remove removes all keys of the locks. It tries again until ctx ends, unless it has no right to, and returns why it
-// could not before.
+// could not before. It does so twice: what processes that have ended had under way at a silent server, this executes
+// along with the first command that it answers.
 func Remove(ctx context.Context, client rueidis.Client, locks []Lock) error {
+	removed := false
 	for last := error(nil); ; {
 		var err error
 		for _, l := range locks {
@@ -97,8 +99,11 @@ func Remove(ctx context.Context, client rueidis.Client, locks []Lock) error {
 			}
 		}
 		switch {
-		case err == nil:
+		case err == nil && removed:
 			return nil
+		case err == nil:
+			removed = true
+			continue
 		case ctx.Err() != nil, refusal.Denied(err):
 			return cmp.Or(last, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -143,6 +145,31 @@ func TestTrialEndsWithItsReader(t *testing.T) {
 	for key := range srv.Keyspace(t) {
 		require.NotContains(t, key, "holdfast_trial:")
 	}
+}
+
+// What processes that have ended had under way at a silent server, this executes along with the first command that it
+// answers.
+func TestATrialRemovesWhatItsProcessesHadUnderWay(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	locks, err := drill.Locks(t.Context(), client, "holdfast_trial:")
+	require.NoError(t, err)
+	late, err := net.Dial("tcp", srv.Addr())
+	require.NoError(t, err)
+	defer late.Close()
+	srv.Pause()
+	removed := make(chan error, 1)
+	go func() { removed <- drill.Remove(t.Context(), client, locks) }()
+	<-time.After(100 * time.Millisecond) // the server sees the first removal first, or else the test finds nothing wrong
+	_, err = fmt.Fprintf(late, "HSET %s owner 1\r\n", locks[0].Name)
+	require.NoError(t, err)
+	srv.Resume()
+	require.NoError(t, kit.Within(t, kit.LongestWait, removed, "the removal"))
+	kit.Await(t, "the late command", func() bool { return srv.CommandStats(t)["hset"] == 1 })
+	require.Empty(t, srv.Keyspace(t))
 }
 
 // In a cluster there are locks on each master.

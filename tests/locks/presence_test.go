@@ -242,41 +242,52 @@ func TestCloseDoesNotWaitToTakeItsProcessBack(t *testing.T) {
 // client connects anew, and not for as long as the server is away.
 func TestNobodyWaitsForWhatSessionsTell(t *testing.T) {
 	t.Parallel()
-	_, p := kit.StartProxied(t)
-	s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: kit.Lease})
-	l := fairlock.New(s, "queue", nil)
-	hold := kit.Lock(t, t.Context(), l)
-	next := kit.GoLock(t.Context(), l.Lock)
-	kit.Await(t, "a waiter", func() bool { return len(valueOf(l.Waiters(t.Context()))) == 1 })
-	asks := map[string]func(ctx context.Context) (int, error){
-		"Holders": func(ctx context.Context) (int, error) { h, err := l.Holders(ctx); return len(h), err },
-		"Waiters": func(ctx context.Context) (int, error) { w, err := l.Waiters(ctx); return len(w), err },
+	for name, ask := range map[string]func(ctx context.Context, l *fairlock.Mutex) (int, error){
+		"Holders": func(ctx context.Context, l *fairlock.Mutex) (int, error) {
+			h, err := l.Holders(ctx)
+			return len(h), err
+		},
+		"Waiters": func(ctx context.Context, l *fairlock.Mutex) (int, error) {
+			w, err := l.Waiters(ctx)
+			return len(w), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const patience = 300 * time.Millisecond
+			_, p := kit.StartProxied(t)
+			s := kit.OpenKnown(t, at(p.Addr()), &holdfast.Options{Lease: kit.Lease})
+			l := fairlock.New(s, "queue", nil)
+			hold := kit.Lock(t, t.Context(), l)
+			next := kit.GoLock(t.Context(), l.Lock)
+			kit.Await(t, "a waiter", func() bool { return len(valueOf(l.Waiters(t.Context()))) == 1 })
+
+			cut := p.On(proxy.Command("GET"), proxy.ResetBefore, proxy.First)
+			p.StallNew(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended, n := make(chan error, 1), 0
+			go func() {
+				var err error
+				n, err = ask(ctx, l)
+				ended <- err
+			}()
+			cut.Wait(t, 1) // those who hold or wait are known
+			kit.SleepUntil(time.Now().Add(patience))
+			cancel()
+			require.NoError(t, kit.Within(t, 2*patience, ended, name))
+			require.Equal(t, 1, n)
+			p.StallNew(false)
+			p.ResumeAll()
+			cut.Remove()
+			p.On(proxy.Command("GET"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+			asked := make(chan error, 1)
+			go func() {
+				_, err := ask(t.Context(), l)
+				asked <- err
+			}()
+			require.NoError(t, kit.Within(t, kit.Lease/2, asked, name))
+			require.NoError(t, hold.Release())
+			require.NoError(t, kit.Granted(t, kit.LongestWait, next, "the lock").Release())
+		})
 	}
-	for name, ask := range asks {
-		const patience = 300 * time.Millisecond
-		cut := p.On(proxy.Command("GET"), proxy.ResetBefore, proxy.First)
-		p.StallNew(true)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended, n := make(chan error, 1), 0
-		go func() {
-			var err error
-			n, err = ask(ctx)
-			ended <- err
-		}()
-		cut.Wait(t, 1) // those who hold or wait are known
-		kit.SleepUntil(time.Now().Add(patience))
-		cancel()
-		require.NoError(t, kit.Within(t, 2*patience, ended, name), name)
-		require.Equal(t, 1, n, name)
-		p.StallNew(false)
-		p.ResumeAll()
-		cut.Remove()
-		loading := p.On(proxy.Command("GET"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
-		asked := make(chan error, 1)
-		go func() { asked <- kit.ErrorOf(ask(t.Context())) }()
-		require.NoError(t, kit.Within(t, kit.Lease/2, asked, name))
-		loading.Remove()
-	}
-	require.NoError(t, hold.Release())
-	require.NoError(t, kit.Granted(t, kit.LongestWait, next, "the lock").Release())
 }
