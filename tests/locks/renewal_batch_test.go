@@ -45,9 +45,12 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("app:", i), nil)))
 	}
 	srv.Do(t, "ACL", "SETUSER", "weak", "resetkeys", "~app:*")
+	still := kit.Stillness()
 	stayHeld(t, lease, holds)
 	require.ErrorIs(t, other.Err(), holdfast.ErrLost)
-	require.ErrorContains(t, other.Err(), "NOPERM")
+	if still() < lease/6 { // else the last renewal may have had no reply in time
+		require.ErrorContains(t, other.Err(), "NOPERM")
+	}
 	for _, hold := range holds {
 		require.NoError(t, hold.Release())
 	}
