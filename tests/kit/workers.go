@@ -21,9 +21,10 @@ func OpenWorker(addr string, lease time.Duration) *holdfast.Session {
 }
 
 // OpenObserved opens the session of a worker that sees what becomes of its calls. With a short lease it may dial for a
-// sixth of that, which is too little on a machine that starts many workers: then it dials again.
+// sixth of that, which is too little on a machine that starts many workers: then it dials again, until others have done
+// what they have to.
 func OpenObserved(addr string, lease time.Duration, o *holdfast.Observer) *holdfast.Session {
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}},
 			&holdfast.Options{Lease: lease, Anonymous: true, Observer: o})
 		if err == nil {
