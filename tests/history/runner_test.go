@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -64,9 +65,16 @@ type run struct {
 	killed  []time.Duration
 }
 
+// atOnce is how many processes of all histories work at once. They never pause, and more would for half a minute leave
+// hardly anything of the machine to the tests beside them.
+var atOnce = semaphore.NewWeighted(16)
+
 // write lets the processes work while replies are lost and the blows fall, and returns what they reported.
 func write(t *testing.T, srv *redistest.Server, about subject) record {
 	t.Helper()
+	size := int64(about.size())
+	require.NoError(t, atOnce.Acquire(t.Context(), size))
+	defer atOnce.Release(size)
 	r := &run{T: t, subject: about, srv: srv}
 	if javas := about.java.processes; javas > 0 {
 		srv.Str(t, "SET", "begin", strconv.Itoa(javas))
