@@ -225,11 +225,17 @@ func TestRunCannotKeepOthersOut(t *testing.T) {
 // awaitRenewal waits until the lock has just been renewed, and returns until when its lease then lasts on the server.
 func awaitRenewal(t *testing.T, srv *redistest.Server) (end time.Time) {
 	t.Helper()
+	return awaitRenewalOrEnd(t, srv, nil)
+}
+
+// awaitRenewalOrEnd also returns when the job has ended, which closes ended.
+func awaitRenewalOrEnd(t *testing.T, srv *redistest.Server, ended <-chan struct{}) (end time.Time) {
+	t.Helper()
 	last := srv.Int(t, "PTTL", "x")
 	kit.Await(t, "renewed", func() bool {
 		before := last
 		last = srv.Int(t, "PTTL", "x")
-		return last > before
+		return last > before || kit.Closed(ended)
 	})
 	return time.Now().Add(time.Duration(last) * time.Millisecond)
 }
@@ -408,13 +414,8 @@ func TestRunKilledByItsGuard(t *testing.T) {
 	j := begin(t, srv, "--lease", "10s", "--grace", "300ms", "x", "--", "sh", "-c", "echo ready; read go")
 	j.readies(1)
 	kit.AwaitFor(t, 2*time.Minute, "it was killed", func() bool { // unless its guard had been told in time
-		last := srv.Int(t, "PTTL", "x")
-		end := time.Now().Add(time.Duration(last) * time.Millisecond)
-		kit.Await(t, "renewed, or killed", func() bool {
-			before := last
-			last = srv.Int(t, "PTTL", "x")
-			return last > before || kit.Closed(j.ended)
-		})
+		end := time.Now().Add(time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond)
+		awaitRenewalOrEnd(t, srv, j.ended)
 		if kit.Closed(j.ended) {
 			return true
 		}

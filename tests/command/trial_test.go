@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -152,9 +151,7 @@ func TestTrialEndsWithItsReader(t *testing.T) {
 func TestATrialRemovesWhatItsProcessesHadUnderWay(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, DisableCache: true})
-	require.NoError(t, err)
-	defer client.Close()
+	client := kit.NewClient(t, srv.Addr())
 	locks, err := drill.Locks(t.Context(), client, "holdfast_trial:")
 	require.NoError(t, err)
 	late, err := net.Dial("tcp", srv.Addr())

@@ -281,10 +281,7 @@ func TestNobodyWaitsForWhatSessionsTell(t *testing.T) {
 			cut.Remove()
 			p.On(proxy.Command("GET"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 			asked := make(chan error, 1)
-			go func() {
-				_, err := ask(t.Context(), l)
-				asked <- err
-			}()
+			go func() { asked <- kit.ErrorOf(ask(t.Context(), l)) }()
 			require.NoError(t, kit.Within(t, kit.Lease/2, asked, name))
 			require.NoError(t, hold.Release())
 			require.NoError(t, kit.Granted(t, kit.LongestWait, next, "the lock").Release())
